@@ -27,7 +27,8 @@ def make_ocean(path: Path) -> None:
     from matplotlib.path import Path as Polygon
 
     import nczarr
-    from nczarr.view.picture.grids import Extent, coastlines
+    from nczarr.view.picture.grids import Extent
+    from nczarr.view.picture.map_lines import coastlines
 
     lat, lon = np.arange(-89.0, 90, 2), np.arange(-179.0, 180, 2)
     x, y = np.meshgrid(lon, lat)

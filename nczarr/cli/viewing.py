@@ -19,10 +19,22 @@ def define_plot(parser: argparse.ArgumentParser) -> None:
     option(parser, "-o --output", text, "FILE")
     option(parser, "--colours --colors", "name of a matplotlib colour map", "MAP")
     option(parser, "--limits", "values of the first and the last colour; either may be omitted", "LOW,HIGH")
+    text = "values that these limits take in: of this step, of all steps of its level, or of all (default: of the step)"
+    option(parser, "--of", text, "step|level|all", choices=("step", "level", "all"), default="step")
+    text = (
+        "the limits are the 2nd and the 98th percentile (default: only where a few values spoil the picture)"
+    )
+    option(parser, "--robust", text)
+    option(
+        parser, "--log", "a logarithmic scale of colours (default: for concentrations such as chlorophyll)"
+    )
+    option(parser, "--linear", "a linear scale of colours")
     text = "plate carrée, orthographic, north polar, south polar, Robinson or Mollweide (default: that of the grid)"
     option(parser, "--projection", text, "NAME", default="")
     option(parser, "--contours", "draw contours above the picture")
     option(parser, "--vectors", "draw arrows of a pair of components, such as u and v")
+    text = "coastlines of a map: GeoJSON or a shapefile (default: Natural Earth at 1:110 million)"
+    option(parser, "--coast", text, "FILE")
     option(parser, "--over", "dimension of the frames of gif and mp4 (default: the first)", "DIMENSION")
     option(parser, "--dpi", "pixels per inch (default: 150)", "N", type=int, default=150)
     define(
@@ -75,6 +87,10 @@ def run_plot(options: argparse.Namespace) -> None:
         "limits": _limits(options.limits),
         "projection": options.projection,
         "overlay": [name for name in ("contours", "vectors") if getattr(options, name)],
+        "of": options.of,
+        "coast": options.coast,
+        "reach": "robust" if options.robust else "",
+        "progression": "log" if options.log else "linear" if options.linear else "",
         "storage_options": storage_options(options),
     }
     if options.output is not None:

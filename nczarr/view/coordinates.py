@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Calendars whose dates are civil dates.
 _CIVIL = {"standard", "gregorian", "proleptic_gregorian"}
+#: Ticks along an axis of dates that are not civil.
+_MOST_TICKS = 8
 #: Units that count calendar months.
 _MONTHS = {"month": 1, "year": 12}
 
@@ -97,6 +99,41 @@ class TimeLabels:
         is_midnight = not (date.hour or date.minute or seconds)
         return day if is_midnight else f"{day} {date.hour:02d}:{date.minute:02d}{seconds}"
 
+    def ticks(self, numbers: np.ndarray) -> tuple[tuple[float, str], ...]:
+        """Return positions and names of ticks along times: the beginnings of years, months, days or hours.
+
+        Examples
+        --------
+        >>> TimeLabels.parse("days since 0009-01-01", "360_day").ticks(np.array([0.0, 7200.0]))[:3]
+        ((0.0, '0009'), (1080.0, '0012'), (2160.0, '0015'))
+        """
+        import cftime
+        from nc_time_axis import NetCDFTimeDateLocator
+
+        ends = np.unique(numbers if self._months else [numbers.min(), numbers.max()])
+        try:
+            dates = [self._date(float(n)) for n in ends]
+            since = "days since 2000-01-01"
+            days = np.asarray(cftime.date2num(dates, since, dates[0].calendar), float)
+            locator = NetCDFTimeDateLocator(_MOST_TICKS, dates[0].calendar)
+            found = [
+                d for d in map(float, locator.tick_values(days[0], days[-1])) if days[0] <= d <= days[-1]
+            ]
+            named = cftime.num2date(found, since, dates[0].calendar) if found else ()
+        # Years beyond what cftime knows, and a single time, have the names of their times.
+        except (ValueError, TypeError, OverflowError, ZeroDivisionError):
+            found = []
+        if len(found) < 2:
+            every = max(len(numbers) // _MOST_TICKS, 1)
+            return tuple((float(n), self.label(n)) for n in numbers[::every])
+        texts = [_shown_date(date) for date in named]
+        for tail in (" 00:00", "-01", "-01"):  # midnights, first days, first months
+            if all(text.endswith(tail) for text in texts):
+                texts = [text.removesuffix(tail) for text in texts]
+            else:
+                break
+        return tuple(zip((float(n) for n in np.interp(found, days, ends)), texts, strict=True))
+
     def milliseconds(self, numbers: np.ndarray) -> np.ndarray | None:
         """Return times as milliseconds since 1970 for date axes; None for calendars that are not civil."""
         # Axes of dates in Bokeh and matplotlib know the civil calendar only.
@@ -114,6 +151,10 @@ class TimeLabels:
         except (ValueError, TypeError, OverflowError):
             return None
         return np.interp(numbers, known, np.asarray(found, np.float64))
+
+
+def _shown_date(date: cftime.datetime) -> str:
+    return date.isoformat(sep=" ", timespec="minutes")
 
 
 Role = Literal["longitude", "latitude", "time", "vertical", "x", "y", ""]

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING
+from textwrap import fill
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -19,13 +20,24 @@ from nczarr.display import visible
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import Dataset
 from nczarr.model.typed import fqn_of_typed, is_named, similar_name, typed, unescape
+from nczarr.options import named
 from nczarr.system.atomic import Output
 from nczarr.system.failures import writing
 from nczarr.text import missing_package, nearest_name
 from nczarr.view.opened import OpenedDataset
-from nczarr.view.picture.colours import DIVERGING, MISSING, SEQUENTIAL, Colours, choose_colours
+from nczarr.view.picture.colours import (
+    DIVERGING,
+    MISSING,
+    SEQUENTIAL,
+    Colours,
+    Progression,
+    Reach,
+    choose_colours,
+    colour_maps,
+)
 from nczarr.view.picture.drawer import Drawer, with_overlay
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Scale, Table
+from nczarr.view.picture.map_lines import read_coast
 from nczarr.view.picture.selection import Hyperslab, select
 from nczarr.view.planes import PROJECTIONS
 
@@ -33,9 +45,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: The steps whose values the limits of the colours take in.
+Steps = Literal["step", "level", "all"]
 _Drawings = tuple[Iterator[Drawing], Colours]
 _INK = "#222222"
 _DAY = 86_400_000.0
+#: Longer names of ticks are slanted, and longer titles have several lines.
+_LONG_NAME, _LONG_TITLE = 8, 80
 #: Frames of a film in a second.
 _FRAMES = 7
 #: Formats of still pictures, and of those with a frame for each step.
@@ -53,14 +69,29 @@ class PlotOptions:
     overlay: Sequence[str] = ()
     over: str | None = None
     storage_options: Mapping[str, object] | None = None
+    of: Steps = "step"
+    reach: Reach = ""
+    progression: Progression = ""
+    coast: str | Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse colours and projections that do not exist, and a missing matplotlib."""
+        for name, value, known in (
+            ("of", self.of, get_args(Steps)),
+            ("reach", self.reach, get_args(Reach)),
+            ("progression", self.progression, get_args(Progression)),
+        ):
+            if value not in known:
+                words = ", ".join(repr(word) for word in known if word)
+                raise UnsupportedError(
+                    f"{named(name, value)}: there is no such choice", hint=f"one of {words}"
+                )
         try:
-            from matplotlib import colormaps
+            colormaps = colour_maps()
         except ImportError:
             raise UnsupportedError(
-                "plotting needs matplotlib", hint=missing_package("matplotlib scipy", "view")
+                "plotting needs matplotlib and cmocean",
+                hint=missing_package("matplotlib cmocean scipy", "view"),
             ) from None
         if self.colours is not None and self.colours not in colormaps:
             near = nearest_name(self.colours, colormaps)
@@ -75,14 +106,17 @@ class PlotOptions:
 def drawn(source: object, variable: str, options: PlotOptions, *, moves: bool = False) -> Iterator[_Drawings]:
     """Yield the drawings of a variable and their colours: one drawing, or if it `moves`, one for each step."""
     with OpenedDataset(source, options.storage_options) as opened:
-        drawer, fqn = Drawer(opened), find_variable(opened.model, variable)
+        coast = None if options.coast is None else read_coast(options.coast)
+        drawer, fqn = Drawer(opened, coast), find_variable(opened.model, variable)
         selection = select(drawer.coordinates, fqn, as_texts(options.at))
         selection = replace(selection, projection=options.projection)
         axis = _moving_axis(selection, options) if moves else None
         first = drawer.draw(selection)
-        spread = drawer.spread(first) if axis is not None else None
-        values = first.sample if spread is None else np.ma.array([spread.low, spread.high])
-        colours = choose_colours(opened.variable(fqn), values).adjusted(options.colours, *options.limits)
+        is_step = axis is None and options.of == "step"
+        spread = None if is_step else drawer.spread(first, of_level=options.of == "level")
+        values = first.sample if spread is None else spread.range
+        chosen = choose_colours(opened.variable(fqn), values, options.reach, options.progression)
+        colours = chosen.adjusted(options.colours, *options.limits)
 
         def draw() -> Iterator[Drawing]:
             for step in range(1 if axis is None else selection.axes[axis].size):
@@ -120,6 +154,10 @@ def plot(
     overlay: Sequence[str] = (),
     over: str | None = None,
     dpi: int = 150,
+    of: Steps = "step",
+    reach: Reach = "",
+    progression: Progression = "",
+    coast: str | Path | None = None,
     storage_options: Mapping[str, object] | None = None,
 ) -> bytes:
     """Draw a variable as a line, an image or a map.
@@ -148,6 +186,17 @@ def plot(
         The dimension with a frame for each step, for gif and mp4; default: the first that is not drawn.
     dpi : int
         Pixels per inch.
+    of : {'step', 'level', 'all'}
+        The limits of the colours are those of this step, of all steps of its level, or of all steps and levels. A film
+        has the limits of its level or of all.
+    reach : {'', 'whole', 'robust'}
+        Which values are between the limits: all, or those between the second and the 98th percentile. By default all,
+        but where a few are so far from the others that these would have one colour.
+    progression : {'', 'linear', 'log'}
+        Equal steps of colour are equal differences or equal ratios; by default ratios for concentrations, such as
+        chlorophyll, over two decades and more.
+    coast : path, optional
+        GeoJSON or shapefile of the coastlines of a map; default: those of Natural Earth at 1:110 million.
     storage_options : mapping, optional
         Options for remote stores.
 
@@ -173,7 +222,9 @@ def plot(
         problem = f"unknown image format {format_!r}" if format_ else "the output file has no suffix"
         hint = f"use one of the suffixes {', '.join((*FORMATS, *FILMS))}"
         raise UnsupportedError(problem, path=str(output), hint=hint)
-    options = PlotOptions(at, colours, limits, projection, overlay, over, storage_options)
+    options = PlotOptions(
+        at, colours, limits, projection, overlay, over, storage_options, of, reach, progression, coast
+    )
     with drawn(source, variable, options, moves=format_ in FILMS) as (drawings, shown):
         data = to_file(drawings, shown, format_, dpi)
     if output is not None:
@@ -288,9 +339,13 @@ def _draw(figure: Figure, drawing: Drawing, colours: Colours) -> None:
             _draw_table(axes, drawing)
     if drawing.notes and not isinstance(drawing, Table) and not drawing.sample.count():
         axes.set_xlabel(_printable(drawing.notes[0]), fontsize=9)
-    title = drawing.title[: max(72 - len(drawing.where), 30)]
-    axes.set_title(_printable(title), loc="left", fontsize=11, color=_INK, fontweight="bold")
-    axes.set_title(_printable(drawing.where), loc="right", fontsize=8, color="#555555")
+    width = int(_LONG_TITLE * figure.get_figwidth() / 8.0)
+    title, where = (fill(_printable(text), width) for text in (drawing.title, drawing.where))
+    if len(title) + len(where) <= width * 0.85:
+        axes.set_title(where, loc="right", fontsize=8, color="#555555")
+    else:  # below each other
+        title += f"\n{where}" if where else ""
+    axes.set_title(title, loc="left", fontsize=11, color=_INK, fontweight="bold")
 
 
 def _printable(text: str) -> str:
@@ -299,11 +354,14 @@ def _printable(text: str) -> str:
 
 def _draw_picture(axes: Axes, picture: Picture, colours: Colours) -> None:
     from matplotlib.collections import LineCollection
+    from matplotlib.ticker import FormatStrFormatter, NullFormatter
 
     e, scales, (norm, cmap) = picture.extent, (picture.x, picture.y), colours.for_matplotlib()
     x_ends, y_ends = _dates(picture.x, (e.left, e.right)), _dates(picture.y, (e.bottom, e.top))
     axes.set_facecolor(MISSING)
     pixels, extent = colours.numbered(picture.pixels), (*x_ends, *y_ends)
+    # A logarithm masks zero and values below, which are there, and less than the first colour.
+    pixels = np.ma.maximum(pixels, colours.low) if colours.is_log else pixels
     image = axes.imshow(pixels, cmap, norm, origin="lower", extent=extent, interpolation="none")
     axes.set_aspect("equal" if picture.is_map else "auto")
     for colour, lines, width in picture.lines():
@@ -311,14 +369,29 @@ def _draw_picture(axes: Axes, picture: Picture, colours: Colours) -> None:
         axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.75 * width), autolim=False)
     axes.set_xlim(*x_ends)
     axes.set_ylim(*y_ends)
+    if picture.key is not None:
+        _draw_key(axes, *picture.key)
     assert axes.figure is not None
-    bar = axes.figure.colorbar(image, cax=axes.inset_axes((1.02, 0, 0.022, 1)))
+    bar = axes.figure.colorbar(image, cax=axes.inset_axes((1.02, 0, 0.022, 1)), extend=colours.beyond)
+    if colours.is_log:  # matplotlib's own formatter writes powers in mathematical notation
+        bar.ax.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+        bar.ax.yaxis.set_minor_formatter(NullFormatter())
     bar.outline.set_visible(False)
     bar.set_label(_printable(picture.label), fontsize=9)
     if colours.categories:
         bar.set_ticks(range(len(colours.categories)), labels=[_printable(c.name) for c in colours.categories])
     bar.ax.tick_params(labelsize=8)
     _style(axes, *scales)
+
+
+def _draw_key(axes: Axes, length: float, label: str) -> None:
+    """Draw an arrow of a known speed in a corner, on a plate that the picture does not shine through."""
+    from mpl_toolkits.axes_grid1.anchored_artists import AnchoredSizeBar
+
+    bar = AnchoredSizeBar(
+        axes.transData, length, label, "lower right", frameon=True, color=_INK, pad=0.4, sep=3
+    )
+    axes.add_artist(bar)
 
 
 def _draw_line(axes: Axes, line: Line, colours: Colours) -> None:
@@ -369,5 +442,5 @@ def _style(axes: Axes, x: Scale, y: Scale) -> None:
             ends(high, low)
         axis.set_label_text(_printable(scale.label), fontsize=9)
         axis.set_tick_params(labelsize=8)
-    if x.kind == "named":
+    if x.kind == "named" and any(len(name) > _LONG_NAME for _, name in x.names):
         axes.tick_params(axis="x", rotation=30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
@@ -17,13 +18,16 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr import cdl
 from nczarr.errors import NCZarrError
+from nczarr.model import Variable
+from nczarr.view import plot
 from nczarr.view.coordinates import TimeLabels
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.page.state import Address
-from nczarr.view.picture.colours import choose_colours, find_categories
-from nczarr.view.picture.drawer import Drawer, Spread
+from nczarr.view.picture.colours import MAPS, choose_colours, find_categories
+from nczarr.view.picture.drawer import Drawer
 from nczarr.view.picture.drawings import Drawing, Line, Picture, Table, to_csv
-from nczarr.view.picture.grids import Extent, coastlines
+from nczarr.view.picture.grids import Extent
+from nczarr.view.picture.map_lines import coastlines, read_coast
 from nczarr.view.picture.selection import select
 
 DATA = Path(__file__).parents[1] / "data"
@@ -348,7 +352,200 @@ def test_colours_always_have_a_range(values: list[float]) -> None:
         assert adjusted.name == "magma"
 
 
+def of(name: str, about: str = "") -> Variable:
+    return cdl.loads(f"netcdf d {{ variables: double {name}; {about} }}").variables[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "about", "values", "colours", "limits"),
+    [
+        ("v", "", [0.0, 1, 2, 3], "viridis", (0, 3)),
+        # Zero degrees Celsius is no middle, and an anomaly has one even where all its values are above.
+        (
+            "t",
+            't:long_name = "air temperature"; t:units = "degC";',
+            [-20, -3, 15, 18],
+            "cmo.thermal",
+            (-20, 18),
+        ),
+        ("t", 't:long_name = "temperature anomaly"; t:units = "K";', [0.5, 1, 2, 3], "RdBu_r", (-3, 3)),
+        ("ua", 'ua:standard_name = "eastward_wind";', [-5.0, 1, 2, 10], "RdBu_r", (-10, 10)),
+        (
+            "w",
+            'w:long_name = "wind direction"; w:units = "degree";',
+            [10, 350, 180, 90],
+            "cmo.phase",
+            (0, 360),
+        ),
+        (
+            "w",
+            'w:standard_name = "sea_surface_wave_from_direction";',
+            [-170, 30, 170, 0],
+            "cmo.phase",
+            (-180, 180),
+        ),
+        ("so", 'so:standard_name = "sea_water_salinity";', [33, 34, 35, 36], "cmo.haline", (33, 36)),
+    ],
+)
+def test_colours_suit_the_subject(
+    name: str, about: str, values: list[float], colours: str, limits: tuple[float, float]
+) -> None:
+    chosen = choose_colours(of(name, about), np.ma.array(values, dtype=float))
+    assert (chosen.name, chosen.low, chosen.high) == (colours, *limits)
+    assert chosen.name in MAPS
+    assert len(chosen.palette) == 256
+
+
+def test_one_value_does_not_spoil_the_colours_of_all_others() -> None:
+    values = np.ma.array(np.linspace(0, 28, 1000), dtype=float)
+    values[500] = 1e5
+    chosen = choose_colours(of("t"), values)
+    assert (chosen.low, chosen.high, chosen.beyond) == (*np.percentile(values, [2, 98]), "both")
+    whole = choose_colours(of("t"), values, "whole")
+    assert (whole.low, whole.high, whole.beyond) == (0, 1e5, "neither")
+    # As in xarray's plot(robust=True).
+    calm = choose_colours(of("t"), values[:500], "robust")
+    assert (calm.low, calm.high, calm.beyond) == (*np.percentile(values[:500], [2, 98]), "both")
+    assert choose_colours(of("t"), values[:500]).beyond == "neither"
+
+
+def test_a_concentration_has_logarithmic_colours_and_zero_is_not_missing() -> None:
+    pytest.importorskip("matplotlib")
+    values = np.ma.array(np.geomspace(0.01, 30, 200).reshape(10, 20))
+    chlorophyll = of("CHL", 'CHL:standard_name = "mass_concentration_of_chlorophyll_a_in_sea_water";')
+    chosen = choose_colours(chlorophyll, values)
+    assert (chosen.is_log, chosen.name, chosen.low, chosen.high) == (True, "cmo.algae", 0.01, 30)
+    assert not choose_colours(chlorophyll, values, progression="linear").is_log
+    assert choose_colours(of("v"), values, progression="log").is_log
+    # A logarithm has no place for values below zero only, and begins above zero.
+    assert not choose_colours(of("v"), -values, progression="log").is_log
+    values[0, 0] = 0.0
+    assert choose_colours(chlorophyll, values).low == values[0, 1]
+    assert not chosen.adjusted(None, 0.0, None).is_log
+    norm, colours = chosen.for_matplotlib()
+    assert colours(norm(0.01)) == pytest.approx(colours(0))
+
+
+def test_the_limits_of_a_level_are_those_of_its_steps() -> None:
+    text = """netcdf d { dimensions: t = 2; z = 2; y = 2; x = 2; variables: double z(z); z:positive = "up";
+      double v(t, z, y, x); data: z = 0, 1; v = 1, 2, 3, 4, 50, 60, 70, 80, 5, 6, 7, 8, 90, 91, 92, 93; }"""
+    with OpenedDataset(cdl.loads(text)) as opened:
+        drawer = Drawer(opened)
+        for level, limits in (("0", (1, 8)), ("1", (50, 93))):
+            spread = drawer.spread(drawer.draw(select(drawer.coordinates, "/v", {"z": level})), of_level=True)
+            assert spread is not None
+            assert (spread.range.low, spread.range.high, spread.count) == (*limits, 2)
+        whole = drawer.spread(drawer.draw(select(drawer.coordinates, "/v", {})))
+        assert whole is not None
+        assert (whole.range.low, whole.range.high, whole.count) == (1, 93, 4)
+
+
+@pytest.mark.parametrize(
+    ("units", "calendar", "numbers", "names"),
+    [
+        ("days since 0009-07-16 22:00:07", "noleap", np.arange(0.0, 3650, 30), "0010 0012 0014 0016 0018"),
+        (
+            "days since 0001-01-01",
+            "360_day",
+            np.arange(360.0),
+            "0001-02 0001-04 0001-06 0001-08 0001-10 0001-12",
+        ),
+        ("hours since 0001-01-01 02:30", "noleap", np.arange(0.0, 240, 6), None),
+        (
+            "months since 1850-01-01",
+            "360_day",
+            np.arange(100.0),
+            "1850 1851 1852 1853 1854 1855 1856 1857 1858",
+        ),
+    ],
+)
+def test_ticks_of_model_calendars_are_round_dates(
+    units: str, calendar: str, numbers: np.ndarray, names: str | None
+) -> None:
+    times = TimeLabels.parse(units, calendar)
+    assert times is not None
+    ticks = times.ticks(numbers)
+    if names is not None:
+        assert [name for _, name in ticks] == names.split()
+    assert 3 <= len(ticks) <= 10
+    for number, name in ticks:
+        found = times._date(number + 1e-4 / 24)  # a second may be lost to the rounding of a double
+        assert found.isoformat(sep=" ").startswith(name)
+        assert numbers[0] <= number <= numbers[-1]
+
+
 # -- coastlines and addresses
+
+
+def test_a_file_of_coastlines_takes_the_place_of_those_of_the_world(tmp_path: Path) -> None:
+    rings = [[[0, 10], [5, 10], [5, 12], [0, 10]]]
+    shapes = {
+        "line": {"type": "LineString", "coordinates": rings[0]},
+        "polygon": {"type": "Polygon", "coordinates": rings},
+        "many": {"type": "Feature", "geometry": {"type": "MultiPolygon", "coordinates": [rings]}},
+        "all": {
+            "type": "FeatureCollection",
+            "features": [
+                {"type": "Feature", "geometry": {"type": "MultiLineString", "coordinates": rings}},
+                {"type": "Feature", "geometry": None},
+            ],
+        },
+        "collection": {
+            "type": "GeometryCollection",
+            "geometries": [{"type": "Polygon", "coordinates": rings}],
+        },
+    }
+    for name, shape in shapes.items():
+        path = tmp_path / f"{name}.geojson"
+        path.write_text(json.dumps(shape))
+        (line,) = read_coast(path)
+        assert line.tolist() == rings[0]
+    with OpenedDataset(cdl.loads(CURVILINEAR)) as opened:
+        drawer = Drawer(opened, read_coast(path))
+        picture = drawer.draw(select(drawer.coordinates, "/v", {}))
+        assert isinstance(picture, Picture)
+        assert [line.tolist() for line in picture.lines()[0][1]] == rings
+    assert plot(cdl.loads(CURVILINEAR), "v", coast=path) != plot(cdl.loads(CURVILINEAR), "v")
+    for text, problem in (
+        ("[1]", "no lines can be read"),
+        ('{"type": "Point"}', "there are no lines"),
+        ("{", "no lines"),
+    ):
+        path.write_text(text)
+        with pytest.raises(NCZarrError, match=problem):
+            read_coast(path)
+    for missing in ("missing.geojson", "missing.shp"):
+        with pytest.raises(NCZarrError, match=r"missing.*(No such file|pyshp)"):
+            read_coast(tmp_path / missing)
+
+
+def test_a_shapefile_of_coastlines_is_read(tmp_path: Path) -> None:
+    shapefile = pytest.importorskip("shapefile")
+    with shapefile.Writer(str(tmp_path / "coast")) as writer:
+        writer.field("name", "C")
+        writer.poly([[[0, 10], [5, 12], [5, 10], [0, 10]], [[20, 0], [21, 1], [21, 0], [20, 0]]])
+        writer.record("an island and another")
+    assert [line.tolist()[0] for line in read_coast(tmp_path / "coast.shp")] == [[0, 10], [20, 0]]
+    (tmp_path / "coast.shp").write_bytes(b"no shapes")
+    with pytest.raises(NCZarrError, match="no lines can be read"):
+        read_coast(tmp_path / "coast.shp")
+
+
+def test_lines_of_a_projection_have_numbers_where_they_meet_the_sides() -> None:
+    with OpenedDataset(cdl.loads(CURVILINEAR)) as opened:
+        drawer = Drawer(opened)
+        selection = replace(select(drawer.coordinates, "/v", {}), projection="Robinson")
+        picture = drawer.draw(selection)
+        assert isinstance(picture, Picture)
+        plane, extent = picture.grid.plane, picture.extent
+        assert plane is not None
+        assert len(picture.x.names) >= 2 <= len(picture.y.names)
+        for place, name in picture.y.names:
+            (_, latitude) = plane.locate(np.array([extent.left]), np.array([place]))
+            assert abs(latitude[0] - float(name[:-2])) < 0.2, name
+        for place, name in picture.x.names:
+            (longitude, _) = plane.locate(np.array([place]), np.array([extent.bottom]))
+            assert abs(longitude[0] - float(name.rstrip("EW°"))) < 0.2, name
 
 
 def test_coastlines_are_in_the_longitudes_of_the_map() -> None:
@@ -395,7 +592,10 @@ def test_the_limits_of_all_steps_come_from_all_steps_of_a_small_variable() -> No
         drawer = Drawer(opened)
         for step in ("0", "1"):
             drawing = drawer.draw(select(drawer.coordinates, "/v", {"t": step}))
-            assert drawer.spread(drawing) == Spread(1.0, 31.0, 2, 2, True)
+            spread = drawer.spread(drawing)
+            assert spread is not None
+            assert (spread.range.low, spread.range.high, spread.range.least) == (1.0, 31.0, 1.0)
+            assert (spread.read, spread.count, spread.is_whole) == (2, 2, True)
         line = drawer.draw(select(drawer.coordinates, "/v", {"t": "0", "y": "1"}))
         assert drawer.spread(line) is None
 
@@ -412,7 +612,7 @@ def test_the_limits_of_very_many_steps_come_from_a_sample_without_damaged_steps(
         drawing = drawer.draw(select(drawer.coordinates, "/v", {"t": str(10**12 // 2)}))
         spread = drawer.spread(drawing)
         assert spread is not None
-        assert (spread.low, spread.count, spread.is_whole) == (-5.0, 10**12, False)
+        assert (spread.range.low, spread.count, spread.is_whole) == (-5.0, 10**12, False)
         assert 1 <= spread.read < 100
 
 

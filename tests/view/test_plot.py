@@ -20,7 +20,9 @@ import pytest
 from PIL import Image
 
 import nczarr
+from nczarr import cdl
 from nczarr.cli import main
+from nczarr.errors import NCZarrError
 from nczarr.view import plot
 from nczarr.view.picture.colours import MISSING
 
@@ -201,3 +203,30 @@ def test_hostile_names_are_drawn_as_text(tmp_path: Path) -> None:
         v.units = "\x9c\x1b[31m\x00"
         v[:] = 1
     assert plot(tmp_path / "a.zarr", "_$\\frac{", dpi=40).startswith(b"\x89PNG")
+
+
+def test_options_of_colours_change_the_picture(tmp_path: Path) -> None:
+    text = """netcdf d { dimensions: t = 2; z = 2; y = 2; x = 3; variables: double z(z); z:positive = "up";
+      double v(t, z, y, x); data: z = 0, 1;
+      v = 1, 2, 3, 4, 5, 6, 50, 60, 70, 80, 81, 82, 5, 6, 7, 8, 9, 10, 90, 91, 92, 93, 94, 95; }"""
+    source, coast = str(tmp_path / "d.nc"), tmp_path / "coast.geojson"
+    nczarr.copy(cdl.loads(text), source)
+    coast.write_text('{"type": "LineString", "coordinates": [[10, 50], [11, 51]]}')
+
+    def drawn(name: str, *options: str) -> bytes:
+        path = tmp_path / f"{name}.png"
+        assert main(["plot", source, "v", "-o", str(path), "--dpi", "40", *options]) == 0
+        return path.read_bytes()
+
+    step, level, whole = (drawn(of, "--of", of) for of in ("step", "level", "all"))
+    assert len({step, level, whole}) == 3
+    assert drawn("default") == step
+    assert drawn("robust", "--robust") == plot(source, "v", reach="robust", dpi=40) != step
+    assert drawn("log", "--log") == plot(source, "v", progression="log", dpi=40) != step
+    assert drawn("linear", "--linear") == drawn("coast", "--coast", str(coast)) == step
+    with pytest.raises(NCZarrError, match="of='day'"):
+        plot(EXAMPLE, "/ocean/temp", of="day")  # type: ignore[arg-type]
+    with pytest.raises(NCZarrError, match="'whole', 'robust'"):
+        plot(EXAMPLE, "/ocean/temp", reach="narrow")  # type: ignore[arg-type]
+    with pytest.raises(NCZarrError, match="'linear', 'log'"):
+        plot(EXAMPLE, "/ocean/temp", progression="square")  # type: ignore[arg-type]

@@ -335,8 +335,8 @@ def test_limits_of_a_quick_sample_are_refined(folder: Path) -> None:
         assert (quick.read, quick.is_refined, whole.read, whole.is_refined) == (3, False, 48, True)
         assert drawer.spread(picture, quick=True) == whole
         values = peer["theta"][:]
-        assert (whole.low, whole.high, whole.is_whole) == (values.min(), values.max(), True)
-        assert values.min() <= quick.low <= quick.high <= values.max()
+        assert (*whole.range[:2], whole.is_whole) == (values.min(), values.max(), True)
+        assert values.min() <= quick.range.low <= quick.range.high <= values.max()
 
 
 def test_contours_are_between_the_limits_and_arrows_point_along_the_flow(folder: Path) -> None:

@@ -127,7 +127,7 @@ class DetachedValues:
         return self._mark is None or self.store.get(UNFINISHED) == self._mark
 
     def refuse_late(self) -> None:
-        """Raise an error unless a variable awaits new values."""
+        """Raise an error if no new values are awaited."""
         if not self.is_awaited():
             raise NCZarrError("the copy has ended", path=self.store.url)
 

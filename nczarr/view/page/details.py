@@ -90,7 +90,9 @@ def values_html(drawing: Drawing) -> str:
 def python_html(names: list[str], selection: Hyperslab, address: Address) -> str:
     """Return the lines of Python that draw the same picture to a file."""
     options: dict[str, object] = {"at": {selection.axes[i].name: selection.at[i] for i in selection.fixed}}
-    options |= {name: getattr(address, name) for name in ("colours", "projection", "overlay")}
+    options |= {
+        name: getattr(address, name) for name in ("colours", "projection", "overlay", "reach", "progression")
+    }
     options["limits"] = None if address.low is address.high is None else (address.low, address.high)
     given = "".join(f", {name}={value!r}" for name, value in options.items() if value)
     source = names if len(names) > 1 else names[0]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import get_args
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from nczarr.errors import NCZarrError
 from nczarr.view.coordinates import Coordinates
-from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL
+from nczarr.view.picture.colours import MAPS, Progression, Reach
 from nczarr.view.picture.selection import Hyperslab, first_selection, with_drawn
 from nczarr.view.planes import PROJECTIONS
 
+#: The choices that the URL has as they are.
+_WORDS = ("colours", "limits", "projection", "other", "reach", "progression")
 #: Lines above a picture.
 OVERLAYS = ("contours", "vectors")
 
@@ -32,8 +35,11 @@ class Address:
         Name of a colour map; if empty, it is chosen from the values.
     low, high : float or None
         Colour limits.
-    limits : {'', 'step'}
-        With ``step``, each step has its own colour limits; otherwise all steps have the same limits.
+    limits : {'', 'step', 'level'}
+        With ``step``, each step has its own colour limits, with ``level`` all steps of a level have the same; otherwise
+        all steps have the same limits.
+    reach, progression : str
+        As for :func:`nczarr.view.plot`.
     place : tuple of int
         Indices of the point whose series is shown.
     projection : str
@@ -63,6 +69,8 @@ class Address:
     projection: str = ""
     overlay: list[str] = field(default_factory=list)
     other: str = ""
+    reach: Reach = ""
+    progression: Progression = ""
 
     def to_query(self) -> dict[str, str]:
         """Return the choices as the query parameters of a URL; omit defaults."""
@@ -74,7 +82,7 @@ class Address:
             "overlay": ",".join(self.overlay),
         }
         texts |= {name: limit_text(limit) for name, limit in (("low", self.low), ("high", self.high))}
-        texts |= {name: getattr(self, name) for name in ("colours", "limits", "projection", "other")}
+        texts |= {name: getattr(self, name) for name in _WORDS}
         return {name: text for name, text in texts.items() if text}
 
     def to_search(self) -> str:
@@ -101,10 +109,12 @@ class Address:
             texts.get("variable", ""),
             {unquote(name): int(index) for name, _, index in places if name and _is_index(index)},
             tuple(unquote(name) for name in words("axes") if name),
-            choice("colours", *SEQUENTIAL, *DIVERGING),
+            choice("colours", *MAPS),
             parse_limit(texts.get("low", "")),
             parse_limit(texts.get("high", "")),
-            limits=choice("limits", "step"),
+            limits=choice("limits", "step", "level"),
+            reach=choice("reach", *get_args(Reach)),  # type: ignore[arg-type]
+            progression=choice("progression", *get_args(Progression)),  # type: ignore[arg-type]
             place=tuple(map(int, words("place"))) if all(map(_is_index, words("place"))) else (),
             projection=choice("projection", *PROJECTIONS),
             overlay=[name for name in OVERLAYS if name in words("overlay")],

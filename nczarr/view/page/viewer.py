@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import panel as pn
 import panel_material_ui as pmui
 from panel.io.state import set_curdoc
@@ -222,8 +221,8 @@ class Viewer:
         """Return the colours of a drawing, with limits of all steps or of this step; the user's for the variable."""
         address, fqn = self._address, drawing.selection.fqn
         is_whole = spread is not None and address.limits != "step"
-        values = np.ma.array([spread.low, spread.high]) if spread is not None and is_whole else drawing.sample
-        chosen = choose_colours(self._opened.variable(fqn), values)
+        values = spread.range if spread is not None and is_whole else drawing.sample
+        chosen = choose_colours(self._opened.variable(fqn), values, address.reach, address.progression)
         if self._selection is None or fqn != self._selection.fqn:
             return chosen
         return chosen.adjusted(address.colours or None, address.low, address.high)
@@ -252,11 +251,14 @@ class Viewer:
                 parts += [replace(selection, fqn=fqn) for fqn in (address.other, difference)]
             first, *others = (self._drawer.draw_step(part) for part in parts)
             drawings = [first, *(d for d in others if isinstance(d, Picture))]
-            drawn = [(d, self._drawer.spread(d, quick=True)) for d in drawings]
+            drawn = [(d, self._spread(d, quick=True)) for d in drawings]
             drawn[0] = (self._with_lines(first, self._colours_of(*drawn[0])), drawn[0][1])
             return drawn
 
         self._workers["picture"].ask(draw, self._take)
+
+    def _spread(self, drawing: Drawing, quick: bool = False) -> Spread | None:
+        return self._drawer.spread(drawing, quick, of_level=self._address.limits == "level")
 
     def _with_lines(self, drawing: Drawing, colours: Colours) -> Drawing:
         """Return a drawing with the contours and vectors that the user has chosen."""
@@ -324,7 +326,7 @@ class Viewer:
                 self._colour()
 
         if known is not None and not known.is_refined:
-            self._workers["limits"].ask(lambda: self._drawer.spread(drawing), take)
+            self._workers["limits"].ask(lambda: self._spread(drawing), take)
         if axis in drawing.selection.fixed and isinstance(drawing, Picture):
             size, at = drawing.selection.axes[axis].size, drawing.selection.at[axis]
             ahead = [drawing.selection.moved(axis, (at + by * n) % size) for n in range(1, _AHEAD + 1)]

@@ -16,7 +16,7 @@ from nczarr.model import Dataset
 from nczarr.view.coordinates import Axis, Coordinates
 from nczarr.view.page.details import Item, list_tree
 from nczarr.view.page.state import OVERLAYS, Address, limit_text, parse_limit
-from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL
+from nczarr.view.picture.colours import MAPS
 from nczarr.view.picture.drawings import Drawing, Picture
 from nczarr.view.picture.selection import Hyperslab
 from nczarr.view.planes import PROJECTIONS
@@ -95,20 +95,24 @@ class Choices:
     """
 
     #: The widgets that change the colours only.
-    OF_COLOURS = ("colours", "low", "high", "limits")
+    OF_COLOURS = ("colours", "low", "high", "reach", "progression")
 
     def __init__(self, chosen: Callable[[str, object], None]) -> None:
         def select(label: str, **options: object) -> pmui.Select:
             return pmui.Select(label=label, options=options, **_SMALL)
 
-        names = {name: name for name in (*SEQUENTIAL, *DIVERGING)}
+        names = {name: name for name in MAPS}
         limit = {**_SMALL, "placeholder": _AUTOMATIC, "width": 110}
         self.widgets = {
             "drawn": select("axes: up × across"),
             "colours": select("colours", **{_AUTOMATIC: ""}, **names),
             "low": pmui.TextInput(label="from", **limit),
             "high": pmui.TextInput(label="to", **limit),
-            "limits": select("limits", **{"of all steps": "", "of each step": "step"}),
+            "limits": select(
+                "limits", **{"of all steps": "", "of each level": "level", "of each step": "step"}
+            ),
+            "reach": select("values", **{_AUTOMATIC: "", "all": "whole", "2nd to 98th percentile": "robust"}),
+            "progression": select("scale", **{_AUTOMATIC: "", "linear": "linear", "logarithmic": "log"}),
             "projection": select("projection", **{"of the grid": ""}, **{name: name for name in PROJECTIONS}),
             "overlay": pmui.CheckButtonGroup(options=list(OVERLAYS), size="small", margin=(8, 6)),
             "other": select("compare with"),
@@ -122,7 +126,7 @@ class Choices:
 
     def offer(self, address: Address, others: list[str]) -> None:
         """Show the choices in an address; `others` are the variables that compare with its variable."""
-        for name in ("colours", "limits", "projection", "overlay"):
+        for name in ("colours", "limits", "projection", "overlay", "reach", "progression"):
             self.widgets[name].value = getattr(address, name)
         for name, limit in (("low", address.low), ("high", address.high)):
             self.widgets[name].value = limit_text(limit)

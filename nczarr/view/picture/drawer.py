@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 
 import numpy as np
@@ -21,8 +21,9 @@ from nczarr.model.stored_form import number_of
 from nczarr.view.coordinates import Axis, Coordinates, Geography
 from nczarr.view.opened import OpenedDataset, is_drawable, joined_characters, long_name
 from nczarr.view.picture import grids
-from nczarr.view.picture.colours import Colours
+from nczarr.view.picture.colours import Colours, Range
 from nczarr.view.picture.drawings import Columns, Drawing, Line, Picture, Scale, Table
+from nczarr.view.picture.map_lines import Lines, line_numbers
 from nczarr.view.picture.selection import MOST_BYTES, MOST_PIXELS, Hyperslab, Overview, Windows, plan_overview
 from nczarr.view.planes import PROJECTIONS, Plane
 
@@ -51,11 +52,12 @@ _Frame = tuple[grids.Grid, Scale, Scale, Columns, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Spread:
-    """The minimum and maximum of all steps of a picture.
+    """How far the values of all steps of a picture, or of one level, reach.
 
     Parameters
     ----------
-    low, high : float
+    range : Range
+        How far the values reach.
     read, count : int
         Number of steps read, and total number of steps.
     is_whole : bool
@@ -64,8 +66,7 @@ class Spread:
         False after a quick sample.
     """
 
-    low: float
-    high: float
+    range: Range
     read: int
     count: int
     is_whole: bool
@@ -92,10 +93,10 @@ class Drawer:
     [[1, 2, 3], [4, 5, 6]]
     """
 
-    def __init__(self, opened: OpenedDataset) -> None:
-        self.opened = opened
+    def __init__(self, opened: OpenedDataset, coast: Lines | None = None) -> None:
+        self.opened, self._coast = opened, coast
         self.coordinates = Coordinates(opened)
-        self._spreads: dict[tuple[str, tuple[int, ...]], Spread | None] = {}
+        self._spreads: dict[tuple[object, ...], Spread | None] = {}
         #: Draw a whole selection, or return a recent drawing of it; frames that come ahead of time wait here.
         self.draw_step = lru_cache(_KEPT_DRAWINGS)(self.draw)
         self._frame = lru_cache(_KEPT_FRAMES)(self._find_frame)
@@ -131,12 +132,15 @@ class Drawer:
         pixels = grid.pixels(sample)
         why = _MISSING if not sample.count() else _NO_PLACES if not pixels.count() else ""
         drawing = self._drawing(selection, overview, sample, why, *notes)
-        return Picture(**vars(drawing), grid=grid, x=x, y=y, columns=columns, pixels=pixels)
+        return Picture(
+            **vars(drawing), grid=grid, x=x, y=y, columns=columns, pixels=pixels, coast=self._coast
+        )
 
-    def spread(self, drawing: Drawing, quick: bool = False) -> Spread | None:
-        """Find the minimum and maximum of all steps of a picture, or of a sample of the steps.
+    def spread(self, drawing: Drawing, quick: bool = False, of_level: bool = False) -> Spread | None:
+        """Find how far the values of all steps of a picture reach, or those of a sample of the steps.
 
-        A `quick` sample has at most three steps; a later call refines it.
+        A `quick` sample has at most three steps; a later call refines it. The steps `of_level` have the level of the
+        drawing.
 
         A step is a combination of indices on the axes that are not drawn. A sample includes the first and the last
         step, and skips steps that cannot be read.
@@ -147,28 +151,32 @@ class Drawer:
             None if there is only one step, or no step has values.
         """
         selection = drawing.selection
-        if not isinstance(drawing, Picture) or prod(selection.axes[i].size for i in selection.fixed) <= 1:
+        kept = [i for i in selection.fixed if of_level and selection.axes[i].role == "vertical"]
+        axes = tuple(i for i in selection.fixed if i not in kept)
+        if not isinstance(drawing, Picture) or prod(selection.axes[i].size for i in axes) <= 1:
             return None
-        key = (selection.fqn, selection.drawn)
+        key = (selection.fqn, selection.drawn, *(selection.at[i] for i in kept))
         known = self._spreads.get(key)
         if key not in self._spreads or not (quick or known is None or known.is_refined):
-            found = self._find_spread(selection, *(_QUICK if quick else _REFINED))
+            found = self._find_spread(selection, axes, *(_QUICK if quick else _REFINED))
             if found is not None and known is not None:  # the quick sample has other steps
-                found = replace(found, low=min(found.low, known.low), high=max(found.high, known.high))
+                found = replace(found, range=found.range.joined(known.range))
             self._spreads[key] = found
         return self._spreads[key]
 
-    def _find_spread(self, selection: Hyperslab, steps: int, most_bytes: int) -> Spread | None:
-        sizes = [selection.axes[i].size for i in selection.fixed]
+    def _find_spread(
+        self, selection: Hyperslab, axes: tuple[int, ...], steps: int, most_bytes: int
+    ) -> Spread | None:
+        sizes = [selection.axes[i].size for i in axes]
         count, itemsize = prod(sizes), self.opened.variable(selection.fqn).type.dtype.itemsize
         chunk = prod(max(c, 1) for c in self.opened.chunk_shape(selection.fqn)) * itemsize
         most = min(max(most_bytes // max(chunk, 1), 2), steps, count)
         overview = self._plan(selection, (), most_bytes // most)
-        low, high, read = np.inf, -np.inf, 0
+        found, read = list[Range](), 0
         for number in range(most):
             # Distribute the steps evenly with integer arithmetic: the count may exceed the precision of a double.
             place = number * (count - 1) // max(most - 1, 1)
-            for axis, size in zip(reversed(selection.fixed), reversed(sizes)):
+            for axis, size in zip(reversed(axes), reversed(sizes)):
                 place, index = divmod(place, size)
                 selection = selection.moved(axis, index)
             try:
@@ -176,11 +184,11 @@ class Drawer:
             except NCZarrError:  # an unreadable chunk is reported when its step is shown
                 continue
             read += 1
-            if np.ma.count(values):
-                low, high = min(low, float(values.min())), max(high, float(values.max()))
+            if (part := Range.of(values)) is not None:
+                found.append(part)
         is_whole = read == count and overview.is_whole
         is_refined = is_whole or steps > _QUICK[0]
-        return Spread(low, high, read, count, is_whole, is_refined) if low <= high else None
+        return Spread(reduce(Range.joined, found), read, count, is_whole, is_refined) if found else None
 
     def series(self, selection: Hyperslab, axis: int, place: tuple[int, ...]) -> Line:
         """Read a line through a point of a picture, along an axis that is not drawn.
@@ -270,7 +278,7 @@ class Drawer:
         milliseconds = axis.times.milliseconds(numbers)
         if milliseconds is not None:
             return milliseconds, Scale(axis.title, "date"), ""
-        names = tuple((float(n), axis.times.label(n)) for n in numbers[::every])
+        names = axis.times.ticks(numbers)
         return numbers, Scale(f"{axis.title} ({axis.times.calendar})", "named", names=names), ""
 
     def _find_frame(self, selection: Hyperslab, overview: Overview) -> _Frame:
@@ -302,12 +310,13 @@ class Drawer:
         if rows is None or across is None:
             return None
         if not projection or PROJECTIONS.get(projection) == own.definition:
-            return grids.rectilinear(rows, across, overview.parts, own), *_scales(own), columns, ()
+            grid = grids.rectilinear(rows, across, overview.parts, own)
+            return grid, *_scales(own, grid.extent), columns, ()
         edges = (cells.edges[np.linspace(0, len(cells), 200).astype(int)] for cells in (across, rows))
         plane, extent = _plane(projection, *own.locate(*np.meshgrid(*edges)))
         locate = grids.locate_on_axes(rows, across, own)
         grid = grids.sampled(locate, overview.parts, extent, plane)
-        return grid, *_scales(plane), columns, ()
+        return grid, *_scales(plane, grid.extent), columns, ()
 
     def _on_places(self, of: Geography, overview: Overview, projection: str, axes: list[Axis]) -> _Frame:
         """Return the grid of a map of places: the polygons of a mesh, or the points nearest to each pixel."""
@@ -338,7 +347,7 @@ class Drawer:
             locate, margin = grids.locate_points(lat, lon)
             plane, e = _plane(projection, lon, lat, margin)
             grid = grids.sampled(locate, overview.parts, e, plane)
-        return grid, *_scales(plane), columns, ()
+        return grid, *_scales(plane, grid.extent), columns, ()
 
     def _faces(self, fqn: str) -> np.ndarray:
         """Return the nodes of each face, one row for each face, from 0; -1 for corners that a face does not have."""
@@ -373,10 +382,11 @@ class Drawer:
         return Table(**about, rows=tuple(rows), left_out=(1 if row is None else shape[row]) - len(rows))
 
 
-def _scales(plane: Plane) -> tuple[Scale, Scale]:
-    """Return the axes of a map; those of a projection have no numbers."""
+def _scales(plane: Plane, extent: grids.Extent) -> tuple[Scale, Scale]:
+    """Return the axes of a map; those of a projection have the numbers of its lines of longitude and latitude."""
     if plane.definition:
-        return Scale("", "named"), Scale("", "named")
+        x, y = line_numbers(plane, extent)
+        return Scale("", "named", names=x), Scale("", "named", names=y)
     return Scale("longitude (degrees east)"), Scale("latitude (degrees north)")
 
 
@@ -437,9 +447,15 @@ def with_overlay(drawer: Drawer, picture: Picture, kinds: Sequence[str], colours
         notes += (f"contours at {', '.join(f'{level:g}' for level in levels)}",) if lines else ()
     if "vectors" in kinds:
         pair = find_vector(drawer.opened, picture.selection.fqn)
-        arrows = _arrows(drawer, picture, pair) if pair else []
+        arrows, key = _arrows(drawer, picture, pair) if pair else ([], None)
         lines += arrows
-        notes += (f"arrows of {' and '.join(pair)}" if pair and arrows else "there is no pair of components",)
+        picture = replace(picture, key=key)
+        length = f"; the arrow of the key is {key[1]}" if key else ""
+        notes += (
+            f"arrows of {' and '.join(pair)}{length}"
+            if pair and arrows
+            else "there is no pair of components",
+        )
     return replace(picture, overlay=tuple(lines), notes=notes)
 
 
@@ -456,8 +472,13 @@ def _contours(picture: Picture, low: float, high: float) -> tuple[list[float], l
     return levels, [np.asarray(line) for level in levels for line in found.lines(level) if line is not None]
 
 
-def _arrows(drawer: Drawer, picture: Picture, pair: tuple[str, str]) -> list[np.ndarray]:
-    """Return an arrow for each of the pixels of a coarse grid: a line from tail to head, with the head's sides."""
+def _arrows(
+    drawer: Drawer, picture: Picture, pair: tuple[str, str]
+) -> tuple[list[np.ndarray], tuple[float, str] | None]:
+    """Return an arrow for each of the pixels of a coarse grid, and the key of their length.
+
+    An arrow is a line from tail to head, with the head's sides.
+    """
     grid, e = picture.grid, picture.extent
     columns, rows = (min(n, _ARROWS) for n in e.size(_ARROWS)) if picture.is_map else (_ARROWS, _ARROWS // 2)
     aspect = 1.0 if picture.is_map else (e.right - e.left) / (e.top - e.bottom)
@@ -468,7 +489,7 @@ def _arrows(drawer: Drawer, picture: Picture, pair: tuple[str, str]) -> list[np.
     u, v = (np.ma.filled(values.astype(float), np.nan).reshape(-1)[cells] for values in read)
     fine = (cells >= 0) & (np.hypot(u, v) > 0)
     if not fine.any():
-        return []
+        return [], None
     x, y, u, v = x[fine], y[fine], u[fine], v[fine]
     speed = np.hypot(u, v)
     if grid.plane is not None and grid.plane.definition and "x_" not in pair[0]:
@@ -478,9 +499,13 @@ def _arrows(drawer: Drawer, picture: Picture, pair: tuple[str, str]) -> list[np.
         to_x, to_y = grid.plane.project(lon + east, lat + 0.01 * v / speed)
         along = speed / np.hypot(to_x - x, to_y - y)
         u, v = along * (to_x - x), along * (to_y - y)
-    scale = 0.9 * (e.right - e.left) / columns / np.nanpercentile(speed, 98) * np.array([1.0, 1.0 / aspect])
+    unit = 0.9 * (e.right - e.left) / columns / float(np.nanpercentile(speed, 98))
+    scale = unit * np.array([1.0, 1.0 / aspect])
     middle, half = np.stack((x, y), axis=-1), np.stack((u, v), axis=-1) * scale / 2
     turned = np.stack((v, -u), axis=-1) * scale
     tips, sides = middle + half, [middle + 0.4 * half + s * turned for s in (0.15, -0.15)]
     arrows = np.stack((middle - half, tips, sides[0], tips, sides[1]), axis=1)
-    return [arrow for arrow in arrows if np.isfinite(arrow).all()]
+    found = [arrow for arrow in arrows if np.isfinite(arrow).all()]
+    round_speed = float(f"{np.nanpercentile(speed, 98):.0e}")
+    units = text_of(drawer.opened.variable(pair[0]), "units")
+    return found, (round_speed * unit, f"{round_speed:g} {units}".rstrip())

@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from nczarr.view.picture.colours import Category, palette
-from nczarr.view.picture.grids import Extent, Grid, map_lines
+from nczarr.view.picture.grids import Extent, Grid
+from nczarr.view.picture.map_lines import Lines, map_lines
 from nczarr.view.picture.selection import Hyperslab
 
 #: Maximum number of curves of one line.
@@ -109,6 +110,10 @@ class Picture(Drawing):
         The raster: rows from bottom to top.
     overlay : tuple of ndarray
         Contours and arrows: lines of (x, y).
+    coast : tuple of ndarray or None
+        Coastlines of (longitude, latitude); None for those of the package.
+    key : (float, str) or None
+        The length of an arrow in the plane, and what it stands for.
     """
 
     grid: Grid
@@ -117,6 +122,8 @@ class Picture(Drawing):
     columns: Columns
     pixels: np.ma.MaskedArray
     overlay: tuple[np.ndarray, ...] = ()
+    coast: Lines | None = None
+    key: tuple[float, str] | None = None
 
     @property
     def is_map(self) -> bool:
@@ -131,7 +138,7 @@ class Picture(Drawing):
     def lines(self, around: Extent | None = None) -> list[tuple[str, list[np.ndarray], float]]:
         """Return colour, points and width of the lines above the raster: coastlines, graticule, contours and arrows."""
         plane = self.grid.plane
-        coasts = ([], []) if plane is None else map_lines(plane, around or self.extent)
+        coasts = ([], []) if plane is None else map_lines(plane, around or self.extent, self.coast)
         return [(COAST, lines, width) for lines, width in zip((*coasts, list(self.overlay)), (0.8, 0.3, 1.0))]
 
 

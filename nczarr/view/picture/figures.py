@@ -62,12 +62,14 @@ class PictureFigure:
         self._base, self._detail = models.ColumnDataSource(), models.ColumnDataSource(_NO_IMAGE)
         self._mark, self._overlay = (models.ColumnDataSource({"x": [], "y": []}) for _ in range(2))
         is_projected = picture.grid.plane is not None and bool(picture.grid.plane.definition)
-        self._mapper = models.LinearColorMapper(palette=["#000000"], low=0, high=1, nan_color=MISSING)
+        self._mapper: models.ContinuousColorMapper = models.LinearColorMapper(
+            palette=["#000000"], low=0, high=1, nan_color=MISSING
+        )
         shape: dict[str, object] = {"height": _HEIGHT, **_WIDE}
         if picture.is_map:
             ratio = max(min((e.right - e.left) / max(e.top - e.bottom, 1e-9), 4.0), 0.5)
             # Reserve space for the axis and the colour bar beside the map, and for the title above it.
-            width, high = int(_HEIGHT * ratio + 150), _HEIGHT + (40 if is_projected else 90)
+            width, high = int(_HEIGHT * ratio + 150), _HEIGHT + (70 if is_projected else 90)
             shape = {"aspect_ratio": width / high, "sizing_mode": "scale_width", "max_width": width}
         ends = (e.top, e.bottom) if picture.y.down else (e.bottom, e.top)
         ranges = (models.Range1d(e.left, e.right), models.Range1d(*ends))
@@ -77,14 +79,13 @@ class PictureFigure:
         fig = figure(x_range=x_range, y_range=y_range, name=name, **border, **_TOOLS, **shape)
         self.figure: figure = fig
         fig.grid.visible = False
-        _style_axis(fig.xaxis, picture.x, slant=0.6)
+        _style_axis(fig.xaxis, picture.x, slant=0.0 if picture.is_map else 0.6)
         _style_axis(fig.yaxis, picture.y)
         columns = {"x": "x", "y": "y", "dw": "dw", "dh": "dh", "color_mapper": self._mapper}
         images = [fig.image("image", source=source, **columns) for source in (self._base, self._detail)]
         if picture.is_map:
-            for axis in (*fig.xaxis, *fig.yaxis):
+            for axis in () if is_projected else (*fig.xaxis, *fig.yaxis):
                 axis.ticker = models.AdaptiveTicker(base=10, mantissas=[1, 2, 3, 6], desired_num_ticks=8)
-                axis.visible = not is_projected
         around = e if is_projected else Extent(e.left - 360, e.right + 360, -90, 90)
         for colour, lines, thick in picture.lines(around)[:2]:
             fig.multi_line(*_columns(lines), color=colour, line_width=thick)
@@ -139,9 +140,16 @@ class PictureFigure:
 
     def colour(self, colours: Colours) -> None:
         """Change the colours without changing the values."""
+        kind = models.LogColorMapper if colours.is_log else models.LinearColorMapper
+        if not isinstance(self._mapper, kind):
+            self._mapper = kind(palette=["#000000"], low=1, high=2, nan_color=MISSING)
+            for image in self._images:
+                image.glyph.color_mapper = self._mapper
+            self._bar.color_mapper = self._mapper
         self._mapper.update(palette=colours.palette, low=colours.low, high=colours.high)
         names = {number: _text(c.name)[:30] for number, c in enumerate(colours.categories)}
-        ticker = models.FixedTicker(ticks=list(names)) if names else models.BasicTicker()
+        ticker = models.LogTicker() if colours.is_log else models.BasicTicker()
+        ticker = models.FixedTicker(ticks=list(names)) if names else ticker
         self._bar.update(ticker=ticker, major_label_overrides=names, title=_text(self.picture.label))
 
     def mark(self, x: float, y: float) -> None:

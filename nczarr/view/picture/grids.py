@@ -7,11 +7,8 @@ interpolated, and pixels outside of all cells are missing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -27,10 +24,6 @@ _PIXELS = 1200
 _UNEVEN = 1e-3
 #: Maximum distance of a pixel from its nearest point, as a multiple of the distance between neighbouring points.
 _REACH = 0.75
-#: Degrees between the lines of latitude and longitude in a projection.
-_GRATICULE = 15
-#: Longest piece of a line that a projection does not cut: metres, or degrees on a rotated pole.
-_LONGEST, _LONGEST_DEGREES = 2e6, 20.0
 _N = TypeVar("_N", float, np.ndarray)
 #: The flat index of the sample for points (longitude, latitude), or -1.
 Locate = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -349,48 +342,3 @@ def globe_extent(longitude: np.ndarray, latitude: np.ndarray, margin: float = 0.
     e = Extent.around(west + (longitude[fine] - west) % 360, latitude[fine], margin)
     left, right = (-180, 180) if e.right - e.left > 350 else (round(e.left, 4), round(e.right, 4))
     return Extent(left, right, max(e.bottom, -90.0), min(e.top, 90.0))
-
-
-@cache
-def _lines() -> tuple[np.ndarray, ...]:
-    text = files("nczarr.view.picture").joinpath("coastlines.json").read_text(encoding="utf-8")
-    return tuple(np.array(line) for line in json.loads(text)["coordinates"])
-
-
-def coastlines(extent: Extent) -> list[np.ndarray]:
-    """Return the coastlines that cross an extent, as arrays of (longitude, latitude) in the extent's longitude range.
-
-    Examples
-    --------
-    >>> len(coastlines(Extent(-30, -20, -5, 5)))  # the middle of the Atlantic
-    0
-    >>> all(line[:, 0].max() > 180 for line in coastlines(Extent(190, 300, -60, 60)))
-    True
-    """
-    e = extent
-    turns = range(int(np.floor((e.left - 180) / 360)), int(np.ceil((e.right + 180) / 360)) + 1)
-    lines = (line + np.array([360 * turn, 0]) for line in _lines() for turn in turns)
-    ends = ((line, *line.min(axis=0), *line.max(axis=0)) for line in lines)
-    return [li for li, w, s, e_, n in ends if w <= e.right and e_ >= e.left and s <= e.top and n >= e.bottom]
-
-
-def projected(lines: list[np.ndarray], plane: Plane, extent: Extent) -> list[np.ndarray]:
-    """Return lines of (longitude, latitude) in a projection, broken where it cuts them."""
-    found = []
-    longest = _LONGEST if extent.right - extent.left > 720 else _LONGEST_DEGREES
-    for line in lines:
-        x, y = plane.project(line[:, 0], line[:, 1])
-        cut = ~(np.hypot(np.diff(x), np.diff(y)) < longest)
-        parts = np.split(np.stack((x, y), axis=-1), np.flatnonzero(cut) + 1)
-        found += [part for part in parts if len(part) > 1]
-    return found
-
-
-def map_lines(plane: Plane, extent: Extent) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the coastlines of a map, and the lines of latitude and longitude, which only a projection has."""
-    if not plane.definition:
-        return coastlines(extent), []
-    step, fine = _GRATICULE, np.arange(-180, 181, 1.0)
-    lines = [np.stack((fine, np.full(361, float(lat))), axis=-1) for lat in range(-90 + step, 90, step)]
-    lines += [np.stack((np.full(181, float(lon)), fine[90:271]), axis=-1) for lon in range(-180, 180, step)]
-    return projected(list(_lines()), plane, extent), projected(lines, plane, extent)
