@@ -118,7 +118,7 @@ def _stored(source: object) -> object:
             f"{type(source).__name__} is a part of a dataset", hint="pass the dataset, or its path"
         )
     session = source._nc_session
-    session.check_open()
+    session.rules.check_open()
     # The program's pending values are a part of its dataset.
     session.sync()
     return session.stored.dataset

@@ -50,6 +50,8 @@ class Type:
     dtype: np.dtype
     #: ``"atomic"``, or the class of a user-defined type: ``"enum"``, ``"opaque"``, ``"compound"``, ``"vlen"``.
     kind: ClassVar[str] = ""
+    #: True for the twelve atomic types. A constant, because each read and write asks.
+    is_atomic: ClassVar[bool] = False
 
     @property
     def is_fixed_size(self) -> bool:
@@ -64,11 +66,6 @@ class Type:
     @property
     def is_user_defined(self) -> bool:
         """True for enum, opaque, compound and vlen."""
-        return False
-
-    @property
-    def is_atomic(self) -> bool:
-        """True for the twelve atomic types."""
         return False
 
     @property
@@ -134,6 +131,7 @@ class PrimitiveType(Type):
     number: int
     fill: Any
     kind: ClassVar[str] = "atomic"
+    is_atomic: ClassVar[bool] = True
 
     def __reduce__(self) -> str:
         return repr(self)  # copying and unpickling return the constant
@@ -141,10 +139,6 @@ class PrimitiveType(Type):
     @cached_property
     def dtype(self) -> np.dtype:  # type: ignore[override]
         return np.dtype(self.code)
-
-    @property
-    def is_atomic(self) -> bool:
-        return True
 
     @property
     def is_integer(self) -> bool:

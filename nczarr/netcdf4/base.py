@@ -153,8 +153,9 @@ class AttributeOwner:
         return self._nc_node.attributes
 
     def _nc_check_settable(self) -> None:
-        self._nc_session.check_open()
-        if not self._nc_session.writable:
+        rules = self._nc_session.rules
+        rules.check_open()
+        if not rules.writable:
             raise also(ReadOnlyError, AttributeError)("NetCDF: Write to read only", fqn=self._nc_node.fqn)
 
     def _nc_set_attribute(self, name: str, value: object, *, as_string: bool = False) -> None:
@@ -196,7 +197,7 @@ class AttributeOwner:
             object.__setattr__(self, name, value)
             return
         if name in RESERVED:
-            self._nc_session.check_open()
+            self._nc_session.rules.check_open()
             raise _reserved(name, "rebind. Use setncattr")
         self.setncattr(name, value)
 

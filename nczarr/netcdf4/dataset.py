@@ -336,7 +336,7 @@ class Dataset(AttributeOwner):
     @property
     def name(self) -> str:
         """The simple name; ``/`` for the root."""
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         return self._nc_node.name
 
     @property
@@ -768,7 +768,7 @@ class Dataset(AttributeOwner):
         EditError
             If the dataset is closed.
         """
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         check_encoding(encoding)
         return self._nc_session.name
 

@@ -385,7 +385,7 @@ class Dimension:
     @property
     def name(self) -> str:
         """The name."""
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         return self._nc_node.name
 
     _name = name
@@ -396,7 +396,7 @@ class Dimension:
         return len(self)
 
     def __len__(self) -> int:
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         return self._nc_node.size
 
     def group(self) -> Any:
@@ -405,7 +405,7 @@ class Dimension:
 
     def isunlimited(self) -> bool:
         """Return True if the dimension can grow."""
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         return self._nc_node.unlimited
 
     def _repr_html_(self) -> str | None:
@@ -417,7 +417,7 @@ class Dimension:
 
     def __repr__(self) -> str:
         try:
-            self._nc_session.check_open()
+            self._nc_session.rules.check_open()
         # A debugger or a notebook shows objects of closed datasets, too.
         except (EditError, ReferenceError):
             return "Dimension object no longer valid"

@@ -167,13 +167,13 @@ class Variable(AttributeOwner):
     @property
     def dimensions(self) -> tuple[str, ...]:
         """Names of the dimensions."""
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         return tuple([d.name for d in self._nc_shown])
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Current sizes of the dimensions."""
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         return tuple([d.size for d in self._nc_shown])
 
     @property
@@ -226,7 +226,7 @@ class Variable(AttributeOwner):
 
     def get_dims(self) -> tuple[Dimension, ...]:
         """The dimensions as objects."""
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         return tuple([shown_dimension(self._nc_group, d) for d in self._nc_shown])
 
     @property
@@ -238,7 +238,7 @@ class Variable(AttributeOwner):
     @property
     def _nc_open(self) -> VariableNode:
         """The node, if the dataset is open."""
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         return self._nc_node
 
     def _nc_lookup(self, name: str) -> Any:
@@ -405,7 +405,7 @@ class Variable(AttributeOwner):
         return self[()]
 
     def _nc_check_scalar(self, message: str) -> None:
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         # netCDF4-python raises an IndexError.
         if self._nc_shown:
             raise errors.SelectionError(message, fqn=self._nc_node.fqn)
@@ -427,7 +427,7 @@ class Variable(AttributeOwner):
 
     def chunking(self) -> str | list[int] | None:
         """``'contiguous'`` or the chunk shape; None for netCDF-3 models."""
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         if self._nc_session.rules.netcdf3:
             return None
         chunks = types.chunking_of(self._nc_session, self._nc_node)
@@ -440,7 +440,7 @@ class Variable(AttributeOwner):
 
     def quantization(self) -> tuple[int, str] | None:
         """Number of digits (or bits) and the mode of quantisation, or None."""
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         return self._nc_settings.quantization
 
     def endian(self) -> str:
@@ -461,7 +461,7 @@ class Variable(AttributeOwner):
 
     def get_var_chunk_cache(self) -> tuple[int, int, float]:
         """Size in bytes, slots and preemption of the chunk cache, as last set."""
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         return self._nc_chunk_cache
 
     def set_var_chunk_cache(
@@ -487,7 +487,7 @@ class Variable(AttributeOwner):
         ArgumentTypeError
             If an argument is not a number.
         """
-        self._nc_session.check_open()
+        self._nc_session.rules.check_open()
         self._nc_chunk_cache = changed_cache(self._nc_chunk_cache, size, nelems, preemption)
         if size is not None:
             self._nc_session.limit_cache(self._nc_node, self._nc_chunk_cache[0])

@@ -100,6 +100,9 @@ class EditRules:
 
     def check_writable(self) -> None:
         """Raise if the dataset is closed or read-only."""
+        # Without a further call: the write of one value asks three times.
+        if self.is_open and self.writable and self._origin.is_here:
+            return
         self.check_open()
         if not self.writable:
             raise errors.ReadOnlyError("NetCDF: Write to read only", path=self.name)

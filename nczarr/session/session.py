@@ -22,6 +22,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import ArgumentError, EditError, NCZarrError, PartlyStoredError
+from nczarr.model.nodes import IngestedSource, JoinRecord
 from nczarr.model.parts import Addition, without
 from nczarr.model.sources import OrthogonalIndex
 from nczarr.session.backend import Stored, StoredArray
@@ -174,6 +175,8 @@ class Session:
         self.sources = stored.dataset.sources
         #: The record of the join, which is stored with the lengths.
         self.joined = stored.dataset.joined
+        #: Both records in the store.
+        self._stored_records = _records_of(stored.dataset)
         #: True if the program sees compounds of two floats as complex numbers.
         self.auto_complex = False
         #: The variables whose changed values a program knows of.
@@ -215,10 +218,6 @@ class Session:
         """True until the dataset is closed."""
         return self.rules.is_open
 
-    def check_open(self) -> None:
-        """Raise the errors of :meth:`EditRules.check_open`."""
-        self.rules.check_open()
-
     # -- structure
 
     def trial(self) -> EditedTree:
@@ -249,8 +248,8 @@ class Session:
     @property
     def _is_stored(self) -> bool:
         """True if the store has this tree, and these records of the sources and the join."""
-        old = self.stored.dataset
-        is_recorded = self.sources == old.sources and self.joined == old.joined
+        # The model is not asked: after a growth, each sync would make another one.
+        is_recorded = (self.sources, self.joined) == self._stored_records
         return self.tree.generation == self._stored_generation and is_recorded
 
     @property
@@ -383,6 +382,7 @@ class Session:
                     node.frozen = after[fqn]
             if refusal is None:
                 self._stored_generation = generation
+                self._stored_records = _records_of(frozen)
                 self._stored_count = len(nodes)
                 self._stored_structure, self._unlimited = structure, unlimited
 
@@ -645,6 +645,7 @@ class Session:
                         # The arrays of the new hierarchy, whose lengths are those read now.
                         node.source = node.frozen = None
                     self.stored, other = other, self.stored
+                    self._stored_records = _records_of(self.stored.dataset)
         finally:
             other.close()
 
@@ -737,6 +738,11 @@ class Session:
                     raise error from None
                 for fqn, reason in refused.items():
                     failures.add(fqn, reason)
+
+
+def _records_of(dataset: model.Dataset) -> tuple[tuple[IngestedSource, ...], JoinRecord]:
+    """Return the record of the sources, and that of the join."""
+    return dataset.sources, dataset.joined
 
 
 def _rules_of(stored: Stored, name: str, *, writable: bool, shared: bool) -> EditRules:

@@ -19,6 +19,8 @@ from nczarr.cli.main import main
 from nczarr.mapping import WriteOptions, open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.nczarr3 import keys
+from nczarr.model import Dataset, lengths
+from nczarr.model.nodes import with_lengths
 from nczarr.stores import LocalStore
 
 VARIABLES = {
@@ -167,6 +169,24 @@ def test_a_sync_writes_only_the_documents_that_say_a_length() -> None:
         store.documents.clear()
         ds.sync()
         assert store.documents == []
+
+
+def test_a_sync_of_longer_dimensions_makes_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new model for each step would cost time in proportion to the number of variables."""
+    made: list[object] = []
+
+    def noted(dataset: Dataset, sizes: dict[str, int]) -> Dataset:
+        made.append(sizes)
+        return with_lengths(dataset, sizes)
+
+    monkeypatch.setattr(lengths, "with_lengths", noted)
+    monkeypatch.setenv("NCZARR_SELF_CHECK", "0")  # it compares each model, in tests only
+    with make({}) as ds:
+        ds.sync()
+        for length in (1, 2, 3):
+            grow(ds, "own", length)
+            ds.sync()
+        assert made == []
 
 
 @pytest.mark.parametrize(

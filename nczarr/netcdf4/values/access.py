@@ -37,7 +37,7 @@ def read(session: Session, node: VariableNode, settings: Settings, elem: object)
     MaskedArray, ndarray, numpy scalar, str, or ``numpy.ma.masked``
         Depending on the settings.
     """
-    session.check_open()
+    session.rules.check_open()
     shape = node.shape
     if settings.paired:
         return _pairs(session, node, settings, elem, shape)
@@ -183,7 +183,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
     SelectionError, ArgumentError, ArgumentTypeError, EditError
         If the indices, the shape or the values do not fit. Nothing is written then.
     """
-    session.check_open()
+    session.rules.check_open()
     elem, values = _as_array(node, settings, elem, data)
     dimensions = node.dimensions[:-1] if settings.paired else node.dimensions
     shape = tuple([d.size for d in dimensions])

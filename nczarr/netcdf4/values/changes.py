@@ -44,7 +44,7 @@ def warn_of_changes(
     if values.dtype == stored.dtype and not settings.scale:
         return  # the hot path
     type_ = node.type
-    if not type_.is_atomic or type_.dtype.kind not in "iuf" or values.dtype.kind not in "biuf":
+    if stored.dtype.kind not in "iuf" or values.dtype.kind not in "biuf" or not type_.is_atomic:
         return
     if settings.digit is not None or settings.quantization is not None:
         return  # the program asked for rounding

@@ -62,7 +62,7 @@ def read_points(session: Session, node: VariableNode, settings: Settings, key: o
     SelectionError
         If a position is no integer or outside of the variable, the arrays cannot be broadcast, or there are too many.
     """
-    session.check_open()
+    session.rules.check_open()
     shape = node.shape
     axes, points = _parse(key, shape[:-1] if settings.paired else shape, node.fqn)
     if points is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -379,7 +379,9 @@ class Layout(ABC):
             keys += [key for path in unsure for key in self.document_keys(path)]
             nodes.update(self.read(list(dict.fromkeys(keys))))
             found = Found.among(nodes, has_copies, complete=store.lists_all)
-        return replace(found, missing={path: named[path].is_array for path in _not_found(named, found)})
+        if named:
+            found.missing = {path: named[path].is_array for path in _not_found(named, found)}
+        return found
 
     def _walk(self, named: Iterable[str]) -> dict[str, RawNode]:
         """Find the nodes by folder: one batch of reads for each level, and no listing of arrays.
@@ -430,7 +432,13 @@ class UnreadNode(RawNode):
         self.path = path
         self.text = text
         self.attributes = head.attributes
-        self.data_type = None if head.data_type is None else bytes(head.data_type)
+        self._head = head
+
+    @property
+    def data_type(self) -> bytes | None:
+        """The text of the data type; None if the document has none."""
+        # Not at the opening: few programs ask, and a copy for each of a thousand arrays is a tenth of its time.
+        return None if self._head.data_type is None else bytes(self._head.data_type)
 
     @property
     def documents(self) -> Documents:  # type: ignore[override]

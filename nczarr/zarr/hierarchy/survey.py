@@ -124,8 +124,9 @@ def _without_folder(store: LocalStore, nodes: Mapping[str, RawNode]) -> Iterator
 def _members(nodes: Mapping[str, RawNode]) -> dict[str, dict[str, str]]:
     """Return the paths of the members of each group by their names; parents come before children."""
     if "/" not in "".join(nodes):  # most hierarchies
-        groups = [path for path, node in nodes.items() if path and not node.is_array]
-        return {"": {path: path for path in nodes if path}, **{path: {} for path in groups}}
+        below = dict(zip(nodes, nodes, strict=True))
+        below.pop("", None)
+        return {"": below, **{path: {} for path in below if not nodes[path].is_array}}
     members: dict[str, dict[str, str]] = {"": {}}
     for path, node in nodes.items():
         if path:
