@@ -177,6 +177,7 @@ def _run(verb: str, source: Any, options: argparse.Namespace) -> None:
         total = f"total: {count} objects, median {format_bytes(median)} before compression"
         chunks = report.chosen_chunks if report is not None else ""
         say(*lines, *([f"chunks: {chunks}"] if chunks else []), *([total] if count else []))
+    # Without the line's `--allow`, readers refuse the references: it is printed without a bar, too.
     elif report is not None and not (isinstance(bar, NoProgress) and not report.allow):
         print(visible(closing_line(report)), file=sys.stderr)
     for loss in () if dry else lines:
@@ -236,6 +237,7 @@ def run_append(options: argparse.Namespace) -> None:
 def _run_verb(verb: str, options: argparse.Namespace) -> None:
     sources = _sources(options)
     if not sources:
+        # The parser takes a single argument for the target.
         missing = "target" if os.path.exists(options.target) else "source"
         several = "..." if verb != "copy" else ""
         raise UnsupportedError(f"the {missing} is missing", hint=f"nczarr {verb} SOURCE{several} TARGET")
@@ -281,6 +283,7 @@ def run_gen(options: argparse.Namespace) -> None:
         raise UnsupportedError(problem, hint="nczarr gen SOURCE TARGET, or nczarr gen -o TARGET SOURCE")
     options.target = targets[0]
     if options.source == "-":
+        # ncdump prints characters in any encoding as they are.
         text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
         dataset = cdl.loads(text, path="<stdin>")
     else:

@@ -275,6 +275,7 @@ def _name(text: str) -> str:
 
 
 def _bold(name: str) -> str:
+    # A name in Arabic or Hebrew would turn the text around it.
     return f'<bdi class="nz-name">{_name(name)}</bdi>'
 
 

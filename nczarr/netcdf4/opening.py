@@ -97,6 +97,7 @@ def _exclusive(take: Callable[[], Lock], path: object, hint: str) -> Lock:
         message = f"the dataset is {error.strerror}, here or in another process"
         raise errors.LockedError(message, path=str(path), hint=hint) from error
     except LockedError as error:
+        # The mark of a program that was stopped: only its own hint tells how to remove it.
         hint = error.hint if error.hint and "clean" in error.hint else hint
         raise errors.LockedError(error.message, path=error.path, hint=hint) from error
 
@@ -331,6 +332,7 @@ class Opening:
             except DatasetNotFoundError:
                 if not (writable and self.create):
                     raise
+                # The new session takes the same locks, which exclude this one as well.
                 while locks:
                     locks.pop().release()
                 return replace(self, clobber=False)._new()
@@ -368,6 +370,7 @@ class Opening:
                 output = destination()
                 try:
                     output.prepare()
+                    # The root's documents are last: until then, there is no dataset.
                     output.store.set_many((key, keys[key]) for key in keys if "/" in key)
                     output.settle()
                     output.store.set_many((key, keys[key]) for key in list(keys) if "/" not in key)

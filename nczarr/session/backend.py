@@ -203,6 +203,7 @@ class _Readable:
         self.shape = self.chunk_shape = self.block_shape = source.shape
 
     def read_orthogonal(self, selection: OrthogonalIndex) -> np.ndarray:
+        # A source reads regions only.
         region = tuple(s if isinstance(s, slice) else slice(int(s[0]), int(s[-1]) + 1, 1) for s in selection)
         block = self.read(region)
         for axis, s in enumerate(selection):

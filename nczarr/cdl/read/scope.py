@@ -83,6 +83,7 @@ def split_enum_constant(token: str) -> list[tuple[str | None, str]]:
     readings: list[tuple[str | None, str]] = [(None, clean_name(last))]
     for match in re.finditer(r"\.", last):
         before, after = last[: match.start()], last[match.end() :]
+        # A point may be part of a name, so any of them may be the separator.
         escaped = (len(before) - len(before.rstrip("\\"))) % 2
         if before and after and not escaped:
             readings.append((clean_name(before), clean_name(after)))

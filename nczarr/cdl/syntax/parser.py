@@ -193,6 +193,7 @@ def _explain(
 ) -> CDLError:
     position = (error.pos_in_stream or 0) + start
     ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+    # Else the error would be in an empty line behind the text.
     if ended:
         position = len(source.text.rstrip(BLANKS))
     for opening, whole, message in _UNENDED:
@@ -212,6 +213,7 @@ def _explain(
 
 def _before(error: UnexpectedInput) -> str:
     """Return the kind of the token or node before the error."""
+    # Lark keeps the state in one place for unexpected tokens, in another for characters.
     parser = getattr(error, "interactive_parser", None)
     state = getattr(error, "state", None) if parser is None else parser.parser_state
     last = (getattr(state, "value_stack", None) or [None])[-1]

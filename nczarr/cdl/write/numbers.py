@@ -19,6 +19,7 @@ import numpy as np
 
 from nczarr.cdl.words import PRINTED_SUFFIXES, special_float
 
+# IEEE 754: so many digits tell each float of 4 and of 8 bytes from its neighbours.
 _MOST = {4: 9, 8: 17}
 
 
@@ -94,10 +95,14 @@ def with_point(number: float, digits: int) -> str:
 Columns = np.ndarray
 
 _GROUP = 10_000
+# A smaller number needs a power of ten beyond the doubles. The halves of a larger one overflow.
 _SMALLEST, _LARGEST = 1e-280, 1e280
+# A number that is nearer to a tie than the sums are exact is left to Python.
 _TIE = 1e-6
 _OFFSET = 340
+# Veltkamp's constant: the products of the halves that it makes are exact.
 _SPLIT = 134217729.0
+# -1.7976931348623157e+308 has 24 bytes.
 _TOKEN = 26
 
 
@@ -129,6 +134,7 @@ def _power_tables() -> tuple[np.ndarray, ...]:
         low.append(float(exact - Fraction(near)) if k <= 308 else 0.0)
         at_least.append(math.nextafter(near, math.inf) if low[-1] > 0 else near)
     h = np.array(high)
+    # The powers above 10**308 are infinite.
     with np.errstate(over="ignore", invalid="ignore"):
         c = h * _SPLIT
         upper = c - (c - h)
@@ -186,6 +192,7 @@ def integer_columns(values: np.ndarray, separator: int) -> Columns:
 def _split(magnitude: np.ndarray) -> list[np.ndarray]:
     """Groups of four digits, highest first, as many as the largest value needs."""
     largest = int(magnitude.max(initial=0))
+    # Integers of 4 bytes are divided in a third of the time.
     if largest < 1 << 32 and magnitude.dtype != np.uint32:
         magnitude = magnitude.astype(np.uint32)
     groups = []
@@ -316,6 +323,7 @@ def _digits(
     rest -= carry
     np.abs(rest, out=rest)
     unsure = rest > 0.5 - _TIE
+    # 9.9996 becomes 10.000, which has a digit too many.
     over = mantissa >= _TENS[places]
     if over.any():
         mantissa[over] //= 10
@@ -363,6 +371,7 @@ def _layout(
     fields += [(f"f{i}", "<u4") for i in range(len(parts))]
     if any_scientific:
         fields += [("exponent", "<u4"), ("third", "u1")]
+    # Rows that Python formats need room for the longest text.
     size = sum(np.dtype(code).itemsize for _, code in fields)
     if size < _TOKEN:
         fields.append(("pad", f"V{_TOKEN - size}"))

@@ -44,6 +44,7 @@ def check_documents(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]
         yield make_finding("type-forward", fqn, what)
     yield from _check_names(reading.dataset)
     labels = Labels(reading.dataset)
+    # One fault is one finding.
     faulty = {finding.where for finding in reading.findings if finding.severity == "error"}
     for fqn, variable in reading.dataset.all_variables.items():
         metadata = array_at(hierarchy.nodes, reading.variables[fqn].path)

@@ -109,6 +109,7 @@ class GroupFinder:
             self.findings.add("copy-unclear", "/", f"{what}; all are ignored")
         nodes = self.hierarchy.nodes
         for path in nodes:
+            # A node that cannot be opened is left out, and its neighbours are read.
             if path in self.unknown:
                 continue
             metadata = nodes[path]
@@ -249,6 +250,7 @@ class GroupFinder:
                 continue
             seen.add(name)
             size = item.get("size")
+            # JSON's true is an int for Python.
             if size is not None and (type(size) is not int or size < 0):
                 self._add_damaged(node.fqn, f"{GROUP_KEY}.dimensions: {show(item)} has no valid size")
                 size = None
@@ -316,7 +318,9 @@ class GroupFinder:
         if wrong:
             if "name" in info:
                 self.findings.add("key-unreadable", join_fqn(parent, plain), f"name: {wrong}")
+            # Zarr allows more characters in the name of a node than netCDF in that of a variable.
             name = plain if check_name(plain) is None else escape_name(plain).replace("/", "_").strip() or "_"
+        # The model finds variables by their paths: of two with one name, the second would hide the first.
         if name in taken:
             other = plain
             if other in taken or check_name(other) is not None:

@@ -168,6 +168,7 @@ class HierarchyReader:
         names = [each.name for each in fields(KnownSteps)]
         for fqn, entry in as_object(own.get("coordinates", {})).items():
             numbers: dict[str, Any] = {name: as_object(entry).get(name) for name in names}
+            # JSON's true is an int for Python.
             if type(numbers["count"]) is int and all(type(n) in (int, float) for n in numbers.values()):
                 coordinates[fqn] = KnownSteps(**numbers)
             else:
@@ -314,6 +315,7 @@ class HierarchyReader:
 
     def references(self, array: ArrayNode, ndim: int) -> list[DimensionRef] | None:
         key, items = f"{ARRAY_KEY}.dimension_references", as_list(array.info.get("dimension_references"))
+        # An array that another program has added has labels at most.
         if "dimension_references" not in array.info:
             if not array.keys or array.unreadable or not ndim:
                 return None

@@ -76,6 +76,7 @@ def default_shards_of(
 
 def item_size(type_: model.Type) -> int:
     """Return the bytes that a value takes in a chunk of HDF5."""
+    # As C counts: a length and a pointer, and for text a pointer.
     if type_.kind == "vlen":
         return 16
     return 8 if type_ == model.STRING else max(type_.dtype.itemsize, 1)
@@ -137,6 +138,7 @@ def aligned_dtype(type_: model.Type) -> np.dtype:
     """
     if not isinstance(type_, model.CompoundType):
         return type_.dtype
+    # Programs of netCDF4-python pass and expect C's structures.
     return np.dtype([(f.name, aligned_dtype(f.type), f.shape) for f in type_.fields], align=True)
 
 
@@ -206,9 +208,11 @@ def find_compound(group: GroupNode, dtype: np.dtype) -> model.CompoundType:
     raise ArgumentError("cannot find compound type in this group or parent groups", hint=str(dtype))
 
 
+# The names of the library nc-complex, which netCDF4-python uses.
 _NAMES = {8: ("_PFNC_FLOAT_COMPLEX_TYPE", model.FLOAT), 16: ("_PFNC_DOUBLE_COMPLEX_TYPE", model.DOUBLE)}
 #: The name of a new dimension of real and imaginary parts.
 PAIR = "_pfnc_complex"
+# nc-complex recognises dimensions of these names.
 _PAIRS = (PAIR, "complex", "ri")
 
 

@@ -200,6 +200,7 @@ def _plan_indices(
     else:
         numbers = np.searchsorted(chunk, places, "right") - 1
     ascending = bool((np.diff(numbers) >= 0).all())
+    # Of two values for one element, the last counts, as in NumPy.
     order = None if ascending else np.argsort(numbers, kind="stable")
     ordered = numbers if order is None else numbers[order]
     edges = np.concatenate([[0], np.flatnonzero(np.diff(ordered)) + 1, [ordered.size]]).tolist()
