@@ -187,26 +187,36 @@ class AppendTask:
             yield along, (self._in_region if self.region else self.place)(old, added, along)
 
     @contextmanager
-    def _opened(self, store: Store) -> Iterator[tuple[StoredDataset, CopyRequest, Sources]]:
-        """Open the target, with the request and the sources that go on with it; refine its times before on request."""
-        # The dataset is opened again after its times have changed: its arrays and session have the old
-        # ones.
-        for last in (False, True):
-            with open_dataset(store, "r+", consolidated=False) as stored:
+    def _opened(
+        self, store: Store, keys: frozenset[str] | None
+    ) -> Iterator[tuple[StoredDataset, CopyRequest, Sources]]:
+        """Open the target, with the request and the sources that go on with it; refine its times before on request.
+
+        `keys` are those at the top of the store, if they are known.
+        """
+        # The dataset is opened again after its times have changed: its arrays and session have the old ones. It is
+        # also opened again by its own documents if the consolidated copy, which costs one request, differs from a
+        # document that the append is to write: it would undo the change of another program.
+        is_refined, copies = False, None if store.parallel_requests > 1 else False
+        while True:
+            with open_dataset(store, "r+", consolidated=copies, top=keys) as stored:
                 request = self.request.going_on(stored.dataset.joined.options)
                 sources = self.sources.of(request)
                 task = replace(self, request=request, sources=sources)
-                if last or not (changed := task._finer(stored.dataset)):
+                if copies is None and stored.is_outdated:
+                    copies = False
+                elif is_refined or not (changed := task._finer(stored.dataset)):
                     yield stored, request, sources
                     return
-                if stored.layout != "nczarr-v3":
+                elif stored.layout != "nczarr-v3":
                     raise UnsupportedError(
                         f"{named('adjust', 'times')}: {stored.layout} cannot change units and values at once",
                         path=str(self.request.target),
                         hint=f"{verb_named('join')} makes a new dataset",
                     )
-                stored.durable = request.trust.durable
-                stored.store_anew(changed)
+                else:
+                    stored.durable, is_refined = request.trust.durable, True
+                    stored.store_anew(changed)
             # The dataset has closed the store.
             store = open_store(self.request.target, "r+", self.request.access.target_options)
 
@@ -231,7 +241,10 @@ class AppendTask:
             if (done := self._beside_others(store)) is not None:
                 return done
         store = open_store(target, "r+", options)
-        with writing_alone(store) as check, self._opened(store) as (stored, request, sources):
+        with (
+            writing_alone(store) as alone,
+            self._opened(store, alone.keys) as (stored, request, sources),
+        ):
             if stored.layout in ("zarr-v3", "zarr-v2"):
                 raise UnsupportedError(
                     f"plain Zarr ({stored.layout}) has no unlimited dimension to append along",
@@ -259,7 +272,7 @@ class AppendTask:
                         begun=(min(begun), max(begun)) if begun else None,
                         records_steps=stored.layout == "nczarr-v3",
                     )
-                    done.append(task._run(session, check, [records[i] for i in own if records]))
+                    done.append(task._run(session, alone.check, [records[i] for i in own if records]))
             return done
 
     def _beside_others(self, store: Store) -> list[Appended] | None:
@@ -333,7 +346,7 @@ class AppendTask:
         self._limit(session)
         stored = session.stored
         states = self.sources.states()
-        with self._placed(stored.dataset) as (fqn, (added, first, known)):
+        with self._placed(_kept_in(session)) as (fqn, (added, first, known)):
             size = added.dimension_at(fqn).size
             if size:
                 if records:
@@ -584,6 +597,51 @@ def _places(
 def _data(added: Dataset, fqn: str) -> ArraySource:
     variable = added.all_variables[fqn]
     return source_of(variable, added.shape_of(variable))
+
+
+def _kept_in(session: Session) -> Dataset:
+    """Return the stored dataset, with coordinates along unlimited dimensions whose chunks stay in memory once read.
+
+    The append finds its place by the last chunk, and then writes to it.
+    """
+    nodes = {
+        v.fqn: v
+        for v in session.root.walk_variables()
+        if [d.ref for d in v.dimensions if d.unlimited] == [v.fqn]
+    }
+
+    def kept(fqn: str, variable: Variable) -> Variable:
+        node = nodes.get(fqn)
+        return (
+            variable
+            if node is None or variable.data is None
+            else variable.with_data(_KeptCoordinate(session, node))
+        )
+
+    return rewrite(session.stored.dataset, variable=kept)
+
+
+@dataclass(frozen=True)
+class _KeptCoordinate:
+    """The values of a variable, read through a session that keeps the chunk that is read."""
+
+    session: Session
+    node: VariableNode
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(d.size for d in self.node.dimensions)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.node.type.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        values = self.session.read(self.node, region, keep=True)
+        if out is None:
+            return values
+        out[...] = values
+        return out
 
 
 @dataclass

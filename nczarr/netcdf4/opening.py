@@ -327,8 +327,9 @@ class Opening:
                     locks.append(PartsMark(target) if self.shared else _mark(target))
             options = self.options or WriteOptions(compression="source")
             again = partial(open_dataset, storage_options=self.storage_options, options=options)
+            top = next((lock.keys for lock in locks if isinstance(lock, WriterMark)), None)
             try:
-                stored = again(target, "r+" if writable else "r", on_plain=self.on_plain)
+                stored = again(target, "r+" if writable else "r", on_plain=self.on_plain, top=top)
             except DatasetNotFoundError:
                 if not (writable and self.create):
                     raise

@@ -217,18 +217,22 @@ class ChunkCache:
                     self.dirty[block] = None
                     block.first, block.stop = 0, len(block.values)
 
-    # -- writing
-
-    def write(self, node: VariableNode, selection: OrthogonalIndex, values: np.ndarray) -> None:
-        """Write values to a selection of a variable."""
-        variable = self.variable(node)
-        source = variable.source
-        layout = variable.layout
+    def _layout(self, variable: CachedVariable) -> BlockLayout:
+        """Return the blocks of a variable, and reserve memory for them at first."""
+        source, layout = variable.source, variable.layout
         if layout is None or layout.source is not source:
             shape = source.block_shape
             weight, is_divided = weight_of(source.dtype, prod(shape)), shape != source.chunk_shape
             variable.layout = layout = BlockLayout(source, shape, weight, is_divided)
             self._reserve(variable, weight)
+        return layout
+
+    # -- writing
+
+    def write(self, node: VariableNode, selection: OrthogonalIndex, values: np.ndarray) -> None:
+        """Write values to a selection of a variable."""
+        variable = self.variable(node)
+        layout = self._layout(variable)
         _, chunk, weight, is_divided = layout
         # A scalar has one value, and a chunk of several bounds would drop all others from memory.
         if not chunk or weight > self._limit(variable) * _OVERSIZE:
@@ -482,6 +486,21 @@ class ChunkCache:
         if changed:
             self._store_all(changed)
         return source.read_orthogonal(selection)
+
+    def keep(self, node: VariableNode, selection: OrthogonalIndex) -> None:
+        """Load the chunk that contains a selection, for a write to it that follows, if it fits."""
+        variable = self.variable(node)
+        layout = self._layout(variable)
+        item = _only_item(selection, layout.shape, _sizes(node)) if layout.shape else None
+        if item is None or layout.weight > self._limit(variable):
+            return
+        for block in self._pin(variable, [item], layout.weight) or ():
+            try:
+                with block.lock:
+                    if block.values is None and not block.evicted:
+                        block.values = self._loaded(variable, layout.source, block.index)
+            finally:
+                self._unpin([block])
 
     def _within(self, variable: CachedVariable, numbers: ChunkNumbers | None) -> list[CachedChunk]:
         """Return the chunks in memory with these numbers along each axis; the cache's lock is held."""

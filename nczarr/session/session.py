@@ -248,9 +248,13 @@ class Session:
     @property
     def _is_stored(self) -> bool:
         """True if the store has this tree, and these records of the sources and the join."""
+        return self.tree.generation == self._stored_generation and self._is_recorded
+
+    @property
+    def _is_recorded(self) -> bool:
+        """True if the store has these records of the sources and the join."""
         # The model is not asked: after a growth, each sync would make another one.
-        is_recorded = (self.sources, self.joined) == self._stored_records
-        return self.tree.generation == self._stored_generation and is_recorded
+        return (self.sources, self.joined) == self._stored_records
 
     @property
     def _only_grows(self) -> bool:
@@ -399,7 +403,7 @@ class Session:
         """Store the lengths of dimensions if nothing else has changed. Return False otherwise."""
         with self.tree.lock:
             generation = self.tree.generation
-            if not self._only_grows or generation == self._stored_generation:
+            if not self._only_grows or generation == self._stored_generation or not self._is_recorded:
                 return False
             lengths = {str(d.ref): d.size for d in self._unlimited}
         lengths = {fqn: size for fqn, size in lengths.items() if self.stored.length(fqn) != size}
@@ -411,14 +415,16 @@ class Session:
 
     # -- values
 
-    def read(self, node: VariableNode, selection: OrthogonalIndex) -> np.ndarray:
-        """Read a selection."""
+    def read(self, node: VariableNode, selection: OrthogonalIndex, *, keep: bool = False) -> np.ndarray:
+        """Read a selection. `keep`: a single chunk stays in memory, for a write to a part of it that follows."""
         while True:
             with self._gate.passing():
                 if passes := self._gate.lets_in:
                     self.rules.check_open()
                     if self._has(node):
                         source = self._values(node)
+                        if keep:
+                            self.cache.keep(node, selection)
                         if self.cache.holds(node):
                             return self.cache.read(node, source, selection)
                         return source.read_orthogonal(selection)

@@ -47,8 +47,8 @@ VARIABLES, STRINGS, STEPS, EDGE = 20, 20, 40, 40
 WINDOW = (slice(0, EDGE), slice(5, 8), slice(5, 8))
 
 _EXCLUDES = (
-    "the writer sets and removes a mark that excludes other writers (4 requests), which other libraries lack, and looks"
-    " for a renaming that a killed writer has begun (1 request)"
+    "the writer sets and removes a mark that excludes other writers (4 requests), which other libraries lack, and one"
+    " listing looks for other writers and for a renaming that a killed writer has begun"
 )
 #: The operations, and why nczarr needs more requests than another library.
 ROWS = {

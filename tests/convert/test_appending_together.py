@@ -186,12 +186,12 @@ def test_the_mark_of_a_dead_process_is_taken_over_by_one(monkeypatch: pytest.Mon
     def attempt(_: int) -> None:
         nonlocal inside, most, entered
         try:
-            with writing_alone(store) as check:
+            with writing_alone(store) as alone:
                 with lock:
                     inside, entered = inside + 1, entered + 1
                     most = max(most, inside)
                 time.sleep(0.002)
-                check()
+                alone.check()
                 with lock:
                     inside -= 1
         except StoreError as error:

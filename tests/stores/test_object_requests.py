@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
+import netCDF4
 import numpy as np
 import pytest
 from s3_proxy import S3Proxy
@@ -57,6 +60,71 @@ def test_replacing_writes_each_object_twice_and_little_else(proxy: S3Proxy) -> N
         assert many[name] <= most
     with nczarr.Dataset(url) as ds:
         assert ds["v"][:].tolist() == list(range(20))
+
+
+def day(name: str, number: int, variables: int) -> str:
+    with netCDF4.Dataset(name, "w") as file:
+        file.createDimension("time")
+        file.createDimension("lat", 6)
+        time = file.createVariable("time", "f8", ("time",))
+        time.units = "hours since 2026-10-01"
+        time[:] = 24 * number + 6 * np.arange(4)
+        file.createVariable("lat", "f4", ("lat",))[:] = np.arange(6)
+        for i in range(variables):
+            file.createVariable(f"v{i}", "f4", ("time", "lat"))[:] = number
+    return name
+
+
+@pytest.mark.parametrize("variables", [1, 3])
+def test_an_append_costs_three_requests_for_each_array_that_grows(
+    proxy: S3Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: int
+) -> None:
+    """The rest does not depend on the length, nor on the number of variables."""
+    monkeypatch.chdir(tmp_path)
+    url = f"s3://test/puts/{next(numbers)}.zarr"
+    nczarr.join([day("0.nc", 0, variables), day("1.nc", 1, variables)], url, chunks={"time": 4})
+    for number in (2, 3, 4):
+        name = day(f"{number}.nc", number, variables)
+        proxy.reset()
+        nczarr.append(name, url)
+        asked = Counter(line.partition("?")[0].replace(url.removeprefix("s3:/"), "") for line in proxy.log)
+        mark = {"PUT /.nczarr-writing": 2, "GET /.nczarr-writing": 2, "POST /test": 1}
+        # Other writers and an unfinished rename are asked for by one listing, all documents by the copy in the root.
+        once = ["GET /test", "GET /zarr.json", "PUT /zarr.json", "GET /lat/c/0", "GET /time/c/0"]
+        growing = ["time", *(f"v{i}" for i in range(variables))]
+        documents = [f"{word} /{name}/zarr.json" for word in ("GET", "PUT") for name in growing]
+        chunks = [f"PUT /v{i}/c/{number}/0" for i in range(variables)]
+        # The chunk of the coordinate that gets the steps is the one that has told where they go.
+        if f"PUT /time/c/{number}" in asked:
+            once[-1] = f"GET /time/c/{number - 1}"
+            chunks.append(f"PUT /time/c/{number}")
+        else:
+            chunks.append("PUT /time/c/0")
+        assert asked == Counter(mark) + Counter([*once, *documents, *chunks])
+        assert asked.total() == 10 + 3 * len(growing)
+    with nczarr.Dataset(url) as ds:
+        assert ds["time"][:].tolist() == [6 * step for step in range(20)]
+        assert ds["v0"][:, 0].tolist() == [float(step // 4) for step in range(20)]
+
+
+def test_an_append_keeps_what_another_program_has_written_to_a_document(
+    proxy: S3Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy in the root, by which an append knows the other documents, does not have it."""
+    zarr = pytest.importorskip("zarr")
+    monkeypatch.chdir(tmp_path)
+    url = f"s3://test/puts/{next(numbers)}.zarr"
+    nczarr.join([day("0.nc", 0, 1), day("1.nc", 1, 1)], url)
+    options = {"endpoint_url": proxy.url}
+    for name in ("v0", "lat"):
+        zarr.open_array(f"{url}/{name}", mode="r+", storage_options=options).attrs["history"] = "corrected"
+    nczarr.append(day("2.nc", 2, 1), url)
+    for name in ("v0", "lat"):
+        array = zarr.open_array(f"{url}/{name}", mode="r", storage_options=options)
+        assert array.attrs["history"] == "corrected", name
+    with nczarr.Dataset(url) as ds:
+        assert ds["v0"].history == "corrected"
+        assert ds["v0"][:, 0].tolist() == [0.0] * 4 + [1.0] * 4 + [2.0] * 4
 
 
 @pytest.mark.parametrize("layout", ["zarr-v3", "zarr-v2"])

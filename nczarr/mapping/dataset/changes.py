@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from nczarr.dataclass import dataclass
 from nczarr.errors import DatasetNotFoundError, LockedError, NCZarrError, StoreError, suppress_reason
 from nczarr.stores import LocalStore, Store
 from nczarr.system.atomic import WriterState, new_writer, writer_state
@@ -32,18 +33,29 @@ UNSTORED = ".nczarr-unstored"
 _open_writers: set[str] = set()
 
 
+@dataclass(frozen=True)
+class Alone:
+    """The right to write to a dataset while no other writer has it.
+
+    Attributes
+    ----------
+    check : callable
+        Raises StoreError if another writer may have got the dataset; call it before the first change that readers see.
+    keys : frozenset of str or None
+        The keys at the top of the store, listed since others are excluded; None: not known.
+    """
+
+    check: Callable[[], None]
+    keys: frozenset[str] | None = None
+
+
 @contextmanager
-def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
+def writing_alone(store: Store) -> Iterator[Alone]:
     """Exclude other writers of a dataset: by the system's lock on a directory or zip file, else by a marker.
 
     The marker is a key of the store. A conditional write sets it, so only one of several writers succeeds. A store that
     accepts the keys of Zarr only (Icechunk) refuses conflicting changes as a whole. A store without locks and
     conditional writes causes a warning.
-
-    Yields
-    ------
-    callable
-        Raises StoreError if the marker was removed; call it before the first change that readers see.
 
     Raises
     ------
@@ -53,25 +65,25 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
     Examples
     --------
     >>> from nczarr.stores import MemoryStore
-    >>> with writing_alone(MemoryStore()) as check:
-    ...     check()
+    >>> with writing_alone(MemoryStore()) as alone:
+    ...     alone.check()
     """
     from nczarr.stores.zip import ZipStore
 
     if isinstance(store, LocalStore | ZipStore):
         lock = locked(store, str(store.root) if isinstance(store, LocalStore) else store.path)
         try:
-            yield lambda: None
+            yield Alone(lambda: None)
         finally:
             lock.release()
         return
     # Icechunk takes no keys of others, and finds conflicts when it commits.
     if not store.takes_any_key:
-        yield lambda: None
+        yield Alone(lambda: None)
         return
     mark = WriterMark(store)
     try:
-        yield mark.check
+        yield Alone(mark.check, mark.keys)
     finally:
         mark.release()
 
@@ -105,6 +117,8 @@ class WriterMark:
     ----------
     excludes : bool
         False if the store has no conditional writes, so that nothing excludes other writers.
+    keys : frozenset of str or None
+        The keys at the top of the store, with the mark; None if the store does not list them.
 
     Examples
     --------
@@ -119,6 +133,7 @@ class WriterMark:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.excludes = True
+        self.keys: frozenset[str] | None = None
         self._writer = new_writer()
         self._set(self._writer.encode())
         _open_writers.add(self._writer)
@@ -130,11 +145,15 @@ class WriterMark:
 
     def _refuse_writers_beside(self) -> None:
         """Refuse a dataset in which other processes change parts of chunks; forget those that have ended."""
-        keys: list[str] = []
+        beside: list[str] = []
         # Credentials without the right to list do not show the others, which are refused only if they come later.
         with suppress_reason("refused"):
-            keys += self._store.list(BESIDE) if self._store.listable else ()
-        for key in keys:
+            if self._store.listable:
+                # One listing of the top answers for the others beside, and for a rename that a killed program has left.
+                keys, folders = self._store.list_dir()
+                beside += self._store.list(BESIDE) if BESIDE in folders else ()
+                self.keys = frozenset(keys)
+        for key in beside:
             if state_of_mark(key.rpartition("/")[2], self._writer) is not WriterState.ENDED:
                 raise LockedError(
                     "another process writes a region of the dataset, or was stopped before it finished",
@@ -175,7 +194,8 @@ class WriterMark:
 
     def check(self) -> None:
         """Raise StoreError if the mark was removed."""
-        if not self._is_here():
+        # A writer that is alive keeps its mark: only one that has taken it over has another key to ask for.
+        if self._store.get(WRITING) != self._writer.encode() and not self._is_here():
             raise StoreError(
                 "the marker of this writer was removed; another process may have written meanwhile",
                 path=self._store.url,

@@ -504,7 +504,7 @@ def remove(target: object, *, storage_options: StorageOptions | None = None, for
             raise DatasetNotFoundError(
                 "there is no Zarr hierarchy", path=store.url, hint="nczarr clean removes remains of writers"
             )
-        with changes.writing_alone(store) as check:
+        with changes.writing_alone(store) as alone:
             # Objects of other programs are removed on request only.
             foreign = [] if force else [item for item in stored_objects(store) if item.path == FOREIGN]
             if foreign:
@@ -513,7 +513,7 @@ def remove(target: object, *, storage_options: StorageOptions | None = None, for
                     path=store.url,
                     hint="nczarr du counts them; --force removes them too",
                 )
-            check()
+            alone.check()
             if isinstance(store, ZipStore):
                 os.unlink(store.path)
             else:

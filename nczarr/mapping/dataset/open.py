@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -60,6 +60,7 @@ def open_dataset(
     storage_options: Mapping[str, object] | None = None,
     options: WriteOptions | None = None,
     on_plain: Callable[[Hierarchy], object] | None = None,
+    top: Collection[str] | None = None,
 ) -> StoredDataset:
     """Open a dataset in a store, whether NCZarr or plain Zarr.
 
@@ -81,6 +82,8 @@ def open_dataset(
     on_plain : callable, optional
         Called with a plain Zarr hierarchy of which there is nothing to report, before its documents are read into a
         model. An exception ends the opening: another library reads the hierarchy.
+    top : collection of str, optional
+        The keys at the top of the store, if the caller has listed them since it excludes other writers.
 
     Returns
     -------
@@ -114,7 +117,7 @@ def open_dataset(
             store.keep_order()
             # A rename that a killed program has begun is completed first: names stand for the wrong values until
             # then.
-            finish_moves(store)
+            finish_moves(store, top=top)
         if use is ConsolidatedUse.NEVER and not store.listable:
             use = ConsolidatedUse.IF_STORED  # the copy alone names the nodes
         try:

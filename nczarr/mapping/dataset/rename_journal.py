@@ -9,7 +9,7 @@ dataset, ``nczarr repair`` or ``nczarr clean`` finishes the journal.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 
@@ -251,15 +251,17 @@ def refuse_interrupted(store: Store) -> None:
     )
 
 
-def finish_moves(store: Store, *, force: bool = False) -> bool:
+def finish_moves(store: Store, *, force: bool = False, top: Collection[str] | None = None) -> bool:
     """Finish the journal; return False if there is none. `force`: assume that writers on other machines are dead.
+
+    `top` are the keys at the top of the store, if they are known: a journal that is not among them is not asked for.
 
     Raises
     ------
     StoreError
         Another process is, or may be, working on it.
     """
-    journal = Journal.read(store)
+    journal = Journal.read(store) if top is None or JOURNAL in top else None
     if journal is None:
         return False
     claim = _claim(store, journal, force)

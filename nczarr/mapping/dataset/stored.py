@@ -328,6 +328,15 @@ class StoredDataset:
         self.hierarchy.put_many(arrays.items())
         self.sync()
 
+    @property
+    def is_outdated(self) -> bool:
+        """True if an array with an unlimited dimension has another document than the dataset knows.
+
+        Another program may have changed it, and not the consolidated copies. All are asked for together.
+        """
+        growing = [fqn for fqn, d in self.dataset.all_dimensions.items() if d.unlimited]
+        return self.hierarchy.has_outdated([self._data[fqn].path for fqn in self._model.along(growing)])
+
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         """Write the new lengths of unlimited dimensions, without planning the whole model like :meth:`update`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
@@ -630,8 +630,23 @@ class Hierarchy:
         >>> hierarchy.is_outdated("")
         True
         """
-        own = self._layout.fetch([path]).get(path)
-        return own is None or not same_json(own.documents, self._nodes.documents(path))
+        return self.has_outdated([path])
+
+    def has_outdated(self, paths: Collection[str]) -> bool:
+        """Return True if :meth:`is_outdated` holds for one of some nodes; their documents are read together.
+
+        Examples
+        --------
+        >>> from nczarr.stores import MemoryStore
+        >>> from nczarr.zarr import create_hierarchy
+        >>> create_hierarchy(MemoryStore()).has_outdated([""])
+        False
+        """
+        own = self._layout.fetch(paths)
+        return any(
+            path not in own or not same_json(own[path].documents, self._nodes.documents(path))
+            for path in paths
+        )
 
     def deviations(self) -> Iterator[tuple[str, str]]:
         """Yield the tolerated deviations of the hierarchy from its specification, each as a path and a message."""
