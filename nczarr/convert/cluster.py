@@ -154,6 +154,7 @@ class _StoredJob:
                 f"the source cannot be sent to workers: {error}",
                 hint="give a path or a URL that they can open",
             ) from error
+        # Each task has it with it; the arrays, of which there may be thousands, are in the stored job.
         place = replace(job.target, arrays={})
         with closing(place.open()) as opened:
             opened.store.set(JOB, data)
@@ -184,6 +185,7 @@ _lock = make_lock(Rank.OWNER)
 def _run(stored: _StoredJob, blocks: Sequence[Place]) -> list[int | None]:
     """Copy some blocks, one after the other, in a worker."""
     token = stored.token
+    # The first two tasks in a process would open the source twice.
     with _lock:
         # A task that begins after the copy has ended would write below a target that is removed.
         if token in _ended:

@@ -81,6 +81,7 @@ class Engine:
     @property
     def block_limit(self) -> int:
         """The maximum size of a block in bytes, so that the running tasks do not exceed the memory."""
+        # A worker holds a block twice, as values and encoded.
         return max(1, self.memory // (2 * self.threads))
 
     def run(
@@ -101,6 +102,7 @@ class Engine:
         def fits(size: int) -> bool:
             # Tasks in the queue take no memory, but a chunk larger than a block must not run beside another one.
             crowded = size > self.block_limit and 2 * (weight + size) > self.memory
+            # A second task for each thread waits in the queue: no worker waits for this process.
             return not running or not (crowded or len(running) >= 2 * self.threads)
 
         try:
@@ -116,6 +118,7 @@ class Engine:
                     future = self._take(len(running))
                     if future not in running:  # of an executor that is broken
                         continue
+                    # A cancelled future has no exception, and raises one when it is asked.
                     broken = None if future.cancelled() else future.exception()
                     if not isinstance(broken, BrokenExecutor) or not self._is_renewed(broken):
                         self._breaks = 0
@@ -126,6 +129,7 @@ class Engine:
                 except BrokenExecutor as error:  # of the submission
                     if not self._is_renewed(error):
                         raise LostWorkersError("new workers die at once") from error
+                # All are run again: each task writes whole chunks, the second time the same.
                 waiting = chain(running.values(), [] if call is None else [call], waiting)
                 running, weight = {}, 0
                 call = next(waiting)
@@ -220,6 +224,7 @@ class DaskEngine(Engine):
     def __init__(self, client: Any, memory: int, *, local: bool) -> None:
         from distributed.scheduler import KilledWorker
 
+        # Dask takes equal calls for one task by default, and would not run the second.
         super().__init__(client.get_executor(pure=False), 1, memory, local=local)
         self._client, self.died, self._alone_since = client, (KilledWorker,), 0.0
         self._address: str = client.scheduler.address
@@ -280,6 +285,7 @@ class DaskEngine(Engine):
     def end(self, task: Callable[..., Any], *arguments: object) -> None:
         if self.may_write:  # they would be waited for
             return
+        # An interrupt of the wait leaves workers that may write.
         self.may_write = True
         with suppress(Exception):  # without a scheduler, Dask raises any error
             self._client.run(task, *arguments, on_error="ignore")
@@ -297,6 +303,7 @@ class DaskEngine(Engine):
         """Return the properties of the workers by their identity, as the scheduler tells them."""
         client = self._client
         try:
+            # A scheduler that did not answer was waited for without limit.
             found = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=self._silence)
         except Exception as error:  # without a scheduler, Dask raises any error
             raise self._lost() from error
@@ -346,6 +353,7 @@ def _engine(executor: object, workers: int, memory: int) -> Engine:
         raise UnsupportedError(
             f"{named('executor', executor)}: neither an executor of concurrent.futures, nor a function that returns one"
         )
+    # The names of concurrent.futures and loky, and of mpi4py.
     numbers = [getattr(found, name, None) for name in ("_max_workers", "num_workers")]
     threads = next((n for n in numbers if isinstance(n, int) and n > 0), workers)
     local = isinstance(found, ProcessPoolExecutor)

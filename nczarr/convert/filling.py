@@ -130,6 +130,7 @@ class FillTask:
             return one
         last = tuple(slice(n - 1, n, 1) for n in data.shape)
         unwritten, omitted = self.sink.data(fqn).read(last), data.read(last)
+        # The bytes of objects are their addresses.
         if data.dtype.hasobject:
             same = isinstance(unwritten.item(), str) and unwritten.item() == omitted.item()
         else:

@@ -291,6 +291,7 @@ class _PlanReader:
         if take is Take.NAMES:
             fits = isinstance(value, list) and all(isinstance(one, str) for one in value)
         elif take is Take.NUMBERS:
+            # TOML's true is an int for Python.
             fits = isinstance(value, int | float) and not isinstance(value, bool)
         else:
             fits = isinstance(value, bool if _NOT[take] == "not true or false" else str)
@@ -318,6 +319,7 @@ class _PlanReader:
 
 def _lines_of(text: str) -> dict[tuple[str, ...], int]:
     """Return the lines of keys and tables that begin with their name."""
+    # tomllib tells values without their lines.
     found: dict[tuple[str, ...], int] = {}
     inside: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):

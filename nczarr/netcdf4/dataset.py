@@ -49,6 +49,7 @@ _OPEN: weakref.WeakValueDictionary[int, Dataset] = weakref.WeakValueDictionary()
 
 def _writers_at(path: Path | None) -> list[Session]:
     """Return the sessions that this process has open for writing at a path."""
+    # For a NUL, realpath would raise an error of its own.
     if path is None or not _OPEN or "\0" in str(path):
         return []
     place = os.path.realpath(path)
@@ -391,6 +392,7 @@ class Dataset(AttributeOwner):
         return [*self.variables, *self.groups, *inside]
 
     def __iter__(self) -> NoReturn:
+        # As in netCDF4-python. Python would ask for the variables 0, 1, … else.
         raise errors.ArgumentTypeError(
             f"{type(self).__name__} is not iterable. Consider iterating on Dataset.variables."
         )

@@ -117,6 +117,7 @@ def groups_of(
     if isinstance(data, xr.DataTree):
         parts = {}
         for node in data.subtree:
+            # Below a part of a tree, the coordinates from above would be missing.
             own = parts[node.relative_to(data)] = node.to_dataset(inherit=inherited or node is data)
             own.encoding = dict(node.encoding)
         data = parts
@@ -237,6 +238,7 @@ class _Writing:
             check_encoding(str(name), given.get(name, {}))
         variables, _ = conventions.encode_dataset_coordinates(ds)
         for name, new in given.items():
+            # As in xarray, the encoding of a call replaces that of the variable, but never the origin.
             origin = {k: v for k, v in variables[name].encoding.items() if k == KEPT}
             variables[name].encoding = {**new, **origin}
         for variable in variables.values():

@@ -118,6 +118,7 @@ class _RunningTasks:
             self._condition.wait_for(lambda: not self._running)
 
 
+# A worker outlives the calls: their tasks alone keep an entry.
 _running: WeakValueDictionary[str, _RunningTasks] = WeakValueDictionary()
 
 

@@ -130,6 +130,7 @@ def _are_alike(source: ArrayMetadata, target: ArrayMetadata) -> bool:
         and source.chunk_grid == target.chunk_grid
         and source.data_type == target.data_type
         and _normal(source.codecs, source.data_type) == _normal(target.codecs, target.data_type)
+        # Transformers store other bytes. Without a fill value, Zarr v2 leaves unwritten values undefined.
         and not source.storage_transformers
         and source.fill_value is not None
         and target.fill_value is not None

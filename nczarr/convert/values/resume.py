@@ -90,6 +90,7 @@ def fingerprint_of(
         for inside, status in files:
             line = f"{inside} {status.st_size} {status.st_mtime_ns}\n"
             identity.update(line.encode("utf-8", "surrogateescape"))
+            # Programs set mtime, as rsync does. None sets ctime.
             touched.append(f"{status.st_ino} {status.st_ctime_ns}")
     # Without tags, nothing proves that a source is unchanged: its values are compared.
     if None in touched:

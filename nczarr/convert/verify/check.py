@@ -148,6 +148,7 @@ def canonical(dataset: Dataset) -> dict[str, object]:
 def canonical_text(source: object, storage_options: Mapping[str, object] | None = None) -> str:
     """Return the canonical JSON of a dataset of any format, on one line."""
     with open_source(source, storage_options=storage_options, fresh=True) as dataset:
+        # A bare NaN is no JSON.
         return json.dumps(canonical(dataset), ensure_ascii=False, allow_nan=False)
 
 
@@ -228,6 +229,7 @@ def check_vectors(folder: str | os.PathLike[str]) -> Iterator[tuple[str, list[st
         raise StoreError("no test vectors (NAME.zarr) here", path=str(folder))
     for store in stores:
         with warnings.catch_warnings():
+            # Vectors with findings are damaged on purpose, and each reading would warn.
             warnings.simplefilter("ignore", mapping.RecoveryWarning)
             problems = list(_problems(store))
         yield store.stem, problems

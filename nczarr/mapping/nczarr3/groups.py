@@ -13,7 +13,6 @@ from dataclasses import field
 from typing import Literal
 
 from nczarr.dataclass import dataclass
-from nczarr.errors import MetadataError
 from nczarr.json_values import Json, JsonObject, as_list, as_object, as_text, member, show, texts_in
 from nczarr.lazy import cached_property
 from nczarr.mapping.dialect import array_at, own_dimension
@@ -183,9 +182,8 @@ class GroupFinder:
 
     def _group(self, path: str, fqn: str, name: str) -> RecordedGroup:
         metadata = self.hierarchy.nodes[path]
-        if metadata.is_array:
-            place = self.hierarchy.store.place(path)
-            raise MetadataError("an array in place of a group", path=place, fqn=fqn)
+        # The dialects refuse an array as the root, and the paths of children are of one kind.
+        assert not metadata.is_array
         node = RecordedGroup(fqn, path, name, metadata, *self._record(path, fqn, metadata))
         node.dimensions = list(self._dimensions(node))
         arrays, groups = self._child_paths(node)

@@ -66,6 +66,7 @@ def create_file(
     output = None
     with file_errors(path):
         # The old file stays until the new one is complete.
+        # An empty file only reserves the name.
         if os.path.exists(path) and os.path.getsize(path):
             output = Output(path)
             content = DiskFile(str(output.path), "x", output.create())
@@ -164,6 +165,7 @@ def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
         If the file cannot be copied, or is open for writing elsewhere.
     """
     path = os.fspath(path)
+    # Readers keep the old file, which a new one replaces.
     with _alone(path, beside_readers=True):
         output = Output(path)
         before = _state(output.target)
