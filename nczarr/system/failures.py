@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from nczarr.errors import NCZarrError, StoreError
@@ -28,30 +28,57 @@ _HINTS: dict[int | None, str] = {
 }
 #: Errors of the folder in which a file is created.
 _OF_THE_FOLDER = {errno.EACCES, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EPERM, errno.EROFS}
-# Patterns as text, which are compiled at the first error: compiling them takes longer than the rest of the import.
+
+
+class _Cause(NamedTuple):
+    """The signs of one cause: classes of exceptions and error numbers, codes of services, and a text.
+
+    The classes are names, because clients that are not used are not imported. The text serves clients with one
+    exception for all causes (obstore, icechunk), whose messages alone tell them apart. Patterns stay text until the
+    first error: compiling them takes longer than the rest of the import.
+    """
+
+    text: str
+    classes: frozenset[str] = frozenset()
+    numbers: frozenset[int] = frozenset()
+    codes: frozenset[str] = frozenset()
+
+
 _CODE = r"<Code>(\w+)</Code>|An error occurred \((\w+)\)"
 _STATUS = r"(?:status code|status)[:= ]+(\d{3})(?: (\w[\w ]*))?"
 _PLACE = r"https?://([^/\s\"'?]+)"
 _HOST = r"connect to host (\S+)"
-_REFUSED = (
+_REFUSED = _Cause(
     "AccessDenied|Access Denied|ExpiredToken|Forbidden|InvalidAccessKeyId|InvalidToken|PermissionDenied"
-    "|SignatureDoesNotMatch|Unauthenticated|Unauthorized"
+    "|SignatureDoesNotMatch|Unauthenticated|Unauthorized",
+    frozenset({"PermissionError", "PermissionDeniedError", "UnauthenticatedError"}),
 )
-_NO_BUCKET = "NoSuchBucket|ContainerNotFound|(?:bucket|container) does not exist"
-_OTHER_REGION = "PermanentRedirect|redirect without LOCATION|the region '[^']*' is wrong"
-_UNREACHED = (
-    "error sending request|Could not connect|Cannot connect|Connect call failed|Connection refused"
-    "|Name or service not known|dns error"
+_NO_BUCKET = _Cause(
+    "NoSuchBucket|ContainerNotFound|(?:bucket|container) does not exist",
+    frozenset({"NoSuchBucket"}),
+    codes=frozenset({"NoSuchBucket", "ContainerNotFound"}),
 )
-_CERTIFICATE = (
-    "CERTIFICATE_VERIFY_FAILED|InvalidCertificate|certificate verify failed|invalid peer certificate"
-    "|SSLCertVerif"
+_OTHER_REGION = _Cause(
+    "PermanentRedirect|redirect without LOCATION|the region '[^']*' is wrong",
+    codes=frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed"}),
+)
+_UNREACHED = _Cause(
+    "error sending request|dns error|Connection refused",
+    frozenset({"ConnectionRefusedError", "gaierror", "ClientConnectorError", "EndpointConnectionError"}),
+    frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN}),
+)
+_CERTIFICATE = _Cause(
+    "InvalidCertificate|invalid peer certificate", frozenset({"SSLCertVerificationError", "SSLError"})
+)
+_SILENT = _Cause(
+    "timed out",
+    frozenset({"TimeoutError", "ConnectTimeoutError", "ReadTimeoutError"}),
+    frozenset({errno.ETIMEDOUT}),
 )
 #: The frame that icechunk draws around its causes. It cuts long paths behind a slash.
 _FRAME = r"(?<=/)\n\s*\|\s+|(?<=\n)\s*[|`](?:->)?"
 #: The largest number of characters of an error's own text in a message.
 _LONGEST = 600
-_SILENT = "TimeoutError|timed out|Timeout on reading|Read timeout|Connect timeout"
 _NO_ANSWER = "check the address and the network, or set NCZARR_ANSWER_SECONDS to a longer time"
 
 
@@ -114,14 +141,45 @@ def writing(path: str) -> Iterator[None]:
         raise system_error("write", path, error, path) from error
 
 
-def _whole_text(error: BaseException) -> str:
-    """Return the text of an error and all its causes, for searching."""
-    texts = []
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and all its causes."""
     cause: BaseException | None = error
     while cause is not None:
-        texts.append(f"{type(cause).__name__}: {cause}")
+        yield cause
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return " ".join(texts)
+
+
+def _whole_text(error: BaseException) -> str:
+    """Return the text of an error and all its causes, for searching."""
+    return " ".join(f"{type(cause).__name__}: {cause}" for cause in _chain(error))
+
+
+def _code_of(error: BaseException) -> str:
+    """Return the code that a service has answered, such as ``NoSuchBucket``; empty if there is none."""
+    for cause in _chain(error):
+        response = getattr(cause, "response", None)  # botocore keeps the answer
+        if isinstance(response, dict):
+            return str(response.get("Error", {}).get("Code", ""))
+    return next((a or b for a, b in re.findall(_CODE, _whole_text(error))), "")
+
+
+def _status_of(error: BaseException) -> str:
+    """Return the number of the status that a web server has answered; empty if there is none."""
+    for cause in _chain(error):
+        if isinstance(status := getattr(cause, "status", None), int):  # aiohttp keeps it
+            return str(status)
+    status = re.search(_STATUS, _whole_text(error))
+    return status[1] if status else ""
+
+
+def _is_caused(error: BaseException, by: _Cause) -> bool:
+    """Return whether an error, or one of its causes, has a sign of a cause."""
+    for cause in _chain(error):
+        classes = {class_.__name__ for class_ in type(cause).__mro__}
+        if classes & by.classes or getattr(cause, "errno", None) in by.numbers:
+            return True
+    code = _code_of(error)
+    return code in by.codes or re.search(by.text, f"{code} {_whole_text(error)}") is not None
 
 
 def lacks_bucket(error: BaseException) -> bool:
@@ -134,8 +192,7 @@ def lacks_bucket(error: BaseException) -> bool:
     >>> lacks_bucket(OSError("404: The specified container does not exist. <Code>ContainerNotFound</Code>"))
     True
     """
-    text = _whole_text(error)
-    return re.search(_NO_BUCKET, text) is not None
+    return _is_caused(error, _NO_BUCKET)
 
 
 def may_mean_missing(error: BaseException) -> bool:
@@ -148,7 +205,7 @@ def may_mean_missing(error: BaseException) -> bool:
     >>> may_mean_missing(OSError("An error occurred (SignatureDoesNotMatch) when calling the GetObject operation"))
     False
     """
-    text = _whole_text(error)
+    text = f"{_code_of(error)} {_whole_text(error)}"
     refused = isinstance(error, PermissionError) or re.search(
         "AccessDenied|Access Denied|Forbidden|403", text
     )
@@ -160,11 +217,10 @@ def is_unreached(error: BaseException) -> bool:
 
     Examples
     --------
-    >>> is_unreached(FileNotFoundError("Cannot connect to host 127.0.0.1:9")), is_unreached(FileNotFoundError("404"))
+    >>> is_unreached(ConnectionRefusedError("127.0.0.1:9")), is_unreached(FileNotFoundError("404"))
     (True, False)
     """
-    text = _whole_text(error)
-    return bool(re.search(_UNREACHED, text) or re.search(_SILENT, text))
+    return _is_caused(error, _UNREACHED) or _is_caused(error, _SILENT)
 
 
 def reason_of(error: BaseException) -> tuple[str, str | None]:
@@ -181,29 +237,26 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
     >>> reason_of(ValueError("too large"))
     ('ValueError: too large', None)
     """
-    text = _whole_text(error)
-    code = next((a or b for a, b in re.findall(_CODE, text)), "")
-    status = re.search(_STATUS, text)
-    number = status[1] if status else ""
+    text, code, number = _whole_text(error), _code_of(error), _status_of(error)
     if lacks_bucket(error):
         return "there is no such bucket", None
-    if re.search(_OTHER_REGION, text):
+    if _is_caused(error, _OTHER_REGION):
         hint = "give the option region, or unset AWS_REGION and AWS_DEFAULT_REGION: then S3 is asked for it"
         return "the bucket is in another region", hint
-    refusal = re.search(_REFUSED, text)
-    if refusal or isinstance(error, PermissionError) or number in ("401", "403"):
+    if _is_caused(error, _REFUSED) or number in ("401", "403"):
+        refusal = re.search(_REFUSED.text, text)
         detail = code or (refusal[0] if refusal else "")
         detail = f" ({detail})" if detail else ""
         return f"the server refuses access{detail}", "obtain access, or give credentials"
     place = re.search(_PLACE, text) or re.search(_HOST, text)
     server = f"the server {place[1]}" if place else "the server"
-    if re.search(_CERTIFICATE, text):
+    if _is_caused(error, _CERTIFICATE):
         hint = "check the address, or name the file of your authority in SSL_CERT_FILE and AWS_CA_BUNDLE"
         return f"the certificate of {server} is not valid here", hint
     # After a timeout, some clients also report that they could not send the request.
-    if re.search(_SILENT, text):
+    if _is_caused(error, _SILENT):
         return f"{server} does not answer in time", _NO_ANSWER
-    if re.search(_UNREACHED, text):
+    if _is_caused(error, _UNREACHED):
         return f"{server} cannot be reached", "check the address and the network"
     if code or number:
         return f"the server answers {' '.join(filter(None, (number, code)))}", None
