@@ -225,6 +225,25 @@ def test_rows_of_small_inner_chunks(data: st.DataObject) -> None:
         np.testing.assert_array_equal(make(files, made, shape, shard).read(box), values[box])
 
 
+def test_bounds_of_single_steps_are_decoded_in_one_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last dimension has one inner chunk: 365 pairs took 365 calls."""
+    zstd = {"name": "zstd", "configuration": {"level": 1}}
+    values = np.arange(730, dtype="i2").reshape(365, 2)
+    calls = []
+    for method in ("decode_row", "decode_raw", "decode_into", "decode"):
+        real = getattr(Chain, method)
+        monkeypatch.setattr(Chain, method, lambda *a, real=real, name=method: calls.append(name) or real(*a))
+    for store in stores(tmp_path):
+        array = make(store, sharding([1, 2], [LITTLE, zstd]), (365, 2), (365, 2))
+        array.write(..., values)
+        calls.clear()
+        np.testing.assert_array_equal(array.read((slice(1, 364), ...)), values[1:364])
+        assert calls.count("decode_row") == 1
+        assert len(calls) < 5  # with the index of the shard
+
+
 @given(st.data())
 def test_what_is_selected_of_a_single_inner_chunk(data: st.DataObject) -> None:
     """It is read without a plan of the shard: all of it or a part, in any order and with any steps."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, product
+from math import prod
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ InnerItem = tuple[int, tuple[ChunkDimProjection, ...]]
 
 
 class Piece(NamedTuple):
-    """One inner chunk, or a row of whole ones that are contiguous in the shard and along the last dimension.
+    """One inner chunk, or a row of whole ones that are contiguous in the shard and along one dimension.
 
     Parameters
     ----------
@@ -173,9 +174,12 @@ def _number(codec: ShardingCodec, item: Item) -> int:
 
 
 def _heads(codec: ShardingCodec, item: Sequence[ChunkDimProjection]) -> list[InnerItem]:
-    """Return the parts along all dimensions but the last, each with the number of its first inner chunk."""
+    """Return the parts along the first dimensions, each with the number of its first inner chunk.
+
+    `item` has the first parts of a shard, up to the one along which the inner chunks are rows.
+    """
     axes = []
-    weight = codec.grid[-1]
+    weight = prod(codec.grid[len(item) - 1 :])
     for i in range(len(item) - 2, -1, -1):
         axes.append([(piece.chunk * weight, piece) for piece in _split(item[i], codec.inner_shape[i])])
         weight *= codec.grid[i]
@@ -183,8 +187,10 @@ def _heads(codec: ShardingCodec, item: Sequence[ChunkDimProjection]) -> list[Inn
     return [(sum([n for n, _ in pieces]), tuple([p for _, p in pieces])) for pieces in product(*axes)]
 
 
-def _combined(heads: Sequence[InnerItem], last: Sequence[ChunkDimProjection]) -> list[InnerItem]:
-    return [(number + part.chunk, (*head, part)) for number, head in heads for part in last]
+def _combined(
+    heads: Sequence[InnerItem], last: Sequence[ChunkDimProjection], tail: Item = ()
+) -> list[InnerItem]:
+    return [(number + part.chunk, (*head, part, *tail)) for number, head in heads for part in last]
 
 
 def _items_and_rows(
@@ -195,24 +201,29 @@ def _items_and_rows(
     A row has the number of its first inner chunk, and the part of all of them.
     """
     # A row is decoded by one call: most of the time of small chunks goes into each call.
-    fits = item and type(item) is not PointItem and scatter.fits_rows(codec.inner)
-    middle = _whole_middle(item[-1], codec.inner_shape[-1]) if fits else None
+    # Along the last dimension with several inner chunks: bounds of times are pairs.
+    axis = max([i for i, count in enumerate(codec.grid) if count > 1], default=0)
+    tail = tuple(item[axis + 1 :])
+    fits = (
+        item and type(item) is not PointItem and scatter.fits_rows(codec.inner) and all(map(is_whole, tail))
+    )
+    middle = _whole_middle(item[axis], codec.inner_shape[axis]) if fits else None
     if middle is None:
         return inner_items(codec, item), []
-    last, length = item[-1], codec.inner_shape[-1]
-    heads = _heads(codec, item)
+    last, length = item[axis], codec.inner_shape[axis]
+    heads = _heads(codec, item[: axis + 1])
     whole = [head for head in heads if all(map(is_whole, head[1]))]
     others = [head for head in heads if not all(map(is_whole, head[1]))]
     items = _combined(
-        whole, [piece for edge in _edges(last, middle, length) for piece in _split(edge, length)]
+        whole, [piece for edge in _edges(last, middle, length) for piece in _split(edge, length)], tail
     )
     if others:
-        items += _combined(others, _split(last, length))
-    return items, _combined(whole, [middle])
+        items += _combined(others, _split(last, length), tail)
+    return items, _combined(whole, [middle], tail)
 
 
 def _whole_middle(part: ChunkDimProjection, length: int) -> ChunkDimProjection | None:
-    """Return the part of the fully selected inner chunks along the last dimension; None if there are fewer than two."""
+    """Return the part of the fully selected inner chunks along a dimension; None if there are fewer than two."""
     if type(part.inner) is not slice or type(part.out) is not slice or part.inner.step != 1:
         return None
     first, stop = -(-part.inner.start // length), part.inner.stop // length
@@ -240,7 +251,7 @@ def _plan_runs(
 ) -> tuple[list[Run], list[Item]]:
     """Return the runs of stored inner chunks in the order of their bytes, and the parts of missing ones.
 
-    `rows` are inner chunks along the last dimension, of which at most `length` form a row.
+    `rows` are inner chunks along one dimension, of which at most `length` form a row.
     """
     stored: list[Piece] = []
     items = list(items)
@@ -276,7 +287,8 @@ def _plan_row(
 ) -> None:
     """Add the contiguous inner chunks of a row to `stored`, at most `length` together, and the others to `items`."""
     number, item = row
-    count = (item[-1].out.stop - item[-1].out.start) // item[-1].size
+    along = item[_row_axis(item)]
+    count = (along.out.stop - along.out.start) // along.size
     here = slice(number, number + count)
     bounds = np.stack([index.offsets[here], index.offsets[here] + index.lengths[here]], axis=1)
     present = index.present[here]
@@ -294,9 +306,15 @@ def _plan_row(
 
 def _along(item: Sequence[ChunkDimProjection], first: int, count: int) -> tuple[ChunkDimProjection, ...]:
     """Return the part of some of the inner chunks of a row."""
-    *head, last = item
-    low = last.out.start + first * last.size
-    return (*head, last._replace(out=slice(low, low + count * last.size)))
+    axis = _row_axis(item)
+    part = item[axis]
+    low = part.out.start + first * part.size
+    return (*item[:axis], part._replace(out=slice(low, low + count * part.size)), *item[axis + 1 :])
+
+
+def _row_axis(item: Sequence[ChunkDimProjection]) -> int:
+    """Return the dimension of a row: the only one with several chunks."""
+    return next(i for i, part in enumerate(item) if part.out.stop - part.out.start > part.size)
 
 
 def _scatter_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarray) -> None:

@@ -237,7 +237,8 @@ def scatter_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]
     """
     stored = chain.stored_dtype
     assert stored is not None
-    region = chain.in_stored_order(view, _grid(chain, len(bounds)))
+    grid = [size // length for size, length in zip(view.shape, chain.spec.shape, strict=True)]
+    region = chain.in_stored_order(view, grid)
     # The decompressor writes into the result: a copy of each row costs as much as decoding it.
     if not chain.is_raw and region.flags.c_contiguous and region.dtype == stored:
         chain.decode_row(data, bounds, as_bytes_array(region))
@@ -299,9 +300,5 @@ def encode_row(chain: Chain, count: int, view: np.ndarray) -> Sequence[Buffer]:
     """
     size = count * (chain.decoded_size or 0)
     serialized = scratch("row", size)[:size]
-    chain.serialize(view, _grid(chain, count), serialized)
+    chain.serialize(view, (1,) * (view.ndim - 1) + (count,), serialized)
     return chain.encode_row(serialized, count)
-
-
-def _grid(chain: Chain, count: int) -> tuple[int, ...]:
-    return (1,) * (len(chain.spec.shape) - 1) + (count,)
