@@ -154,6 +154,7 @@ class NCZarrAccessor:
                 f"{store!r} is no name of a Zarr hierarchy: to_netcdf and nczarr.copy write files"
             )
         how = _mode(mode, append_dim, region)
+        options = _own_options(options)
         place = Shared(
             store,
             None if storage_options is None else dict(storage_options),
@@ -354,6 +355,19 @@ def _refuse_for_files(
                     f"Forward slashes '/' are not allowed in variable and dimension names of files (got {name!r})",
                     hint="rename() gives it another name",
                 )
+
+
+def _own_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a copy; refuse the version of Zarr, which the layout of a copy says."""
+    found = dict(options)
+    version = found.pop("zarr_format", 3)
+    if version not in (None, 3):
+        raise also(UnsupportedError, ValueError)(
+            f"zarr_format={version!r}: the option layout= says the version of Zarr",
+            hint="layout='zarr-v2' is Zarr v2 as xarray writes it, layout='nczarr-v2' that of netCDF-C with all its "
+            "types; the default is Zarr v3",
+        )
+    return found
 
 
 def _mode(mode: str | None, append_dim: str | None, region: object) -> str:
@@ -655,6 +669,7 @@ class Update:
                 raise ValueError(f"step on all slices in ``region`` must be 1 or None, got region={region}")
             start, stop, _ = part.indices(old.sizes[dim])
             region[dim] = slice(start, stop)
+            self._refuse_beyond(str(dim), part, old.sizes[dim], ds.sizes[dim])
         lonely = [k for k, v in ds.variables.items() if region and not set(region) & set(v.dims)]
         if lonely and self.region != "auto":
             raise ValueError(
@@ -675,6 +690,18 @@ class Update:
             start = old.sizes.get(self.append_dim, 0)
             region[self.append_dim] = slice(start, start + ds.sizes[self.append_dim])
         return region
+
+    def _refuse_beyond(self, dim: str, part: slice, size: int, wanted: int) -> None:
+        """Refuse a region that ends behind the dimension; xarray's error compares sizes that the call does not give."""
+        ends = [n for n in (part.start, part.stop) if n is not None]
+        start, stop, _ = part.indices(size)
+        if stop - start == wanted or all(-size <= n <= size for n in ends):
+            return
+        raise ArgumentError(
+            f"the region {dim}={part.start}:{part.stop} ends outside of the dimension, which has the length {size}",
+            path=place_of(self.place.store),
+            hint=f"append_dim={dim!r} writes behind the end; nczarr.copy(…, template=) makes room for regions",
+        )
 
     def _fitted(
         self,

@@ -172,10 +172,12 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
             for dataset in groups.values():
                 dataset.close()
             raise
-        for path, dataset in groups.items():
-            tree[path].set_close(dataset._close)
+        # One walk: xarray takes the path of each node apart that is asked for.
+        for path, node in tree.subtree_with_keys:
+            dataset = groups["/" if path == "." else f"/{path}"]
+            node.set_close(dataset._close)
             if "source" in dataset.encoding:
-                tree[path].encoding["source"] = dataset.encoding["source"]
+                node.encoding["source"] = dataset.encoding["source"]
         return tree
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from nczarr import model
 from nczarr.display import shown_location
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError, also
+from nczarr.lazy import cached_property
 from nczarr.mapping.plain.write import Labels
 from nczarr.model import FLOAT, STRING, EnumType
 from nczarr.model.chunk_shapes import chunks_in_shards
@@ -193,10 +194,15 @@ class LazyVariable(BackendArray):  # type: ignore[misc]
         node = node or self.node
         self.shape = node.shape
         self.dtype = node.type.dtype if in_model else _dtype(node)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """How values are read; most variables of a dataset are opened and never read."""
+        type_ = self.node.type
         # xarray masks, scales and joins characters itself.
-        view = view_dtype(node.type) if node.type.kind == "compound" else None
-        stored = Settings.stored(shown_dtype(node.type, node.storage), view)
-        self.settings = replace(stored, complex=complex_dtype(node.type))
+        view = view_dtype(type_) if type_.kind == "compound" else None
+        stored = Settings.stored(shown_dtype(type_, self.node.storage), view)
+        return replace(stored, complex=complex_dtype(type_))
 
     @property
     def node(self) -> VariableNode:
@@ -287,9 +293,9 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
         return place_of(self.source.target)
 
     def get_variables(self) -> Mapping[str, xr.Variable]:
-        group = self.source.group(self.path)
+        group, place = self.source.group(self.path), self.place
         labels = _LabelOfDimension(self.source, group)
-        return {name: self._variable(name, v, labels) for name, v in group.variables.items()}
+        return {name: self._variable(name, v, labels, place) for name, v in group.variables.items()}
 
     def refuse_scalar_coordinates(self, dropped: str | Iterable[str] | None) -> None:
         """Refuse a scalar that has the name of a dimension, of which xarray's error names no way out."""
@@ -307,6 +313,21 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
                     hint=f"drop_variables=[{name!r}] opens the others",
                 )
 
+    def refuse_undecodable(self) -> None:
+        """Refuse a variable that xarray cannot decode, whose error names the units or the packing alone."""
+        for name, variable in self.get_variables().items():
+            try:
+                conventions.decode_cf_variables({name: variable}, {}, **self.options)
+            except ValueError as error:
+                units = "units" in variable.attrs
+                raise also(UnsupportedError, ValueError)(
+                    f"xarray cannot decode the variable: {error}",
+                    path=self.place,
+                    fqn=model.join_fqn(fqn_of(self.path), name),
+                    hint=f"{'decode_times=False' if units else 'mask_and_scale=False'} leaves the values as they are "
+                    f"stored, drop_variables=[{name!r}] opens the others",
+                ) from error
+
     def variables(self) -> tuple[dict[str, xr.Variable], dict[str, xr.Variable]]:
         """Return the variables as they are stored, and as xarray has decoded them at opening, with lazy values."""
         if self._variables is None:
@@ -318,7 +339,9 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
             self._variables = stored, decoded
         return self._variables
 
-    def _variable(self, name: str, node: VariableNode, labels: Mapping[DimensionNode, str]) -> xr.Variable:
+    def _variable(
+        self, name: str, node: VariableNode, labels: Mapping[DimensionNode, str], place: str
+    ) -> xr.Variable:
         attributes = _attributes(node)
         values = LazyVariable(self.source, self.path, name, node=node)
         names = [labels[dimension] for dimension in node.dimensions]
@@ -326,10 +349,10 @@ class GroupStore(AbstractDataStore):  # type: ignore[misc]
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
         if values.dtype.kind in "VOc" and node.type != STRING:
             attributes.pop("_FillValue", None)  # xarray masks neither records nor bytes nor sequences
-        encoding = _encoding(self.source.session, node, names)
+        encoding = _encoding(self.source.session, node, names, values.dtype)
         if "least_significant_digit" in attributes:
             encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
-        encoding["source"] = self.place
+        encoding["source"] = place
         encoding[KEPT] = Kept(self, name)
         if node.type == STRING:
             self.texts[name] = dict(encoding)
@@ -381,8 +404,11 @@ def shown_attribute(attribute: model.Attribute) -> Any:
     return json.loads(attribute.json or "") if is_object else attribute_value(attribute)
 
 
-def _encoding(session: Session, node: VariableNode, labels: Sequence[str]) -> dict[str, object]:
-    dtype = _number_dtype(node) or shown_dtype(node.type, node.storage)
+def _encoding(
+    session: Session, node: VariableNode, labels: Sequence[str], read_as: np.dtype
+) -> dict[str, object]:
+    # The dtype of sequences and strings in memory says nothing of their elements.
+    dtype = shown_dtype(node.type, node.storage) if read_as.kind == "O" else read_as
     # A cast to the type of their elements would not fit sequences; xarray casts no strings with one dimension twice.
     if node.type.kind == "vlen" or (dtype is str and len(set(node.dimensions)) < len(node.dimensions)):
         dtype = np.dtype("O")
@@ -432,6 +458,7 @@ def opened(source: ReopenedDataset, group: str, options: Mapping[str, Any]) -> x
         try:
             if isinstance(error, ValueError):
                 store.refuse_scalar_coordinates(options.get("drop_variables"))
+                store.refuse_undecodable()
         finally:
             store.close()
         raise

@@ -351,3 +351,24 @@ def test_an_existing_file_stays_until_the_values_of_the_new_one_are_computed(tmp
         xr.testing.assert_identical(read(path), days(0, 2))
         delayed.compute()
     assert read(path).v.equals(days(0, 2).v + 1)
+
+
+def test_a_region_behind_the_end_names_the_length_of_the_dimension(store: Any) -> None:
+    days(0, 3).nczarr.to_zarr(store)
+    values = days(0, 3)[["v"]].drop_vars(["time", "x"])
+    for region in (slice(2, 5), slice(10, 13), slice(-9, -6)):
+        with pytest.raises(
+            ValueError, match=r"outside of the dimension, which has the length 3 \(append_dim"
+        ):
+            values.nczarr.to_zarr(store, region={"time": region})
+    # As in xarray, an end behind the dimension is its end.
+    (values * 2).nczarr.to_zarr(store, region={"time": slice(0, 99)})
+    assert read(store).v.values.tolist() == (days(0, 3).v.values * 2).tolist()
+
+
+def test_the_version_of_zarr_is_said_by_the_layout(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"zarr_format=2.*layout='zarr-v2'"):
+        days(0, 2).nczarr.to_zarr(tmp_path / "a.zarr", zarr_format=2)
+    assert not (tmp_path / "a.zarr").exists()
+    days(0, 2).nczarr.to_zarr(tmp_path / "a.zarr", zarr_format=3)
+    xr.testing.assert_identical(read(tmp_path / "a.zarr"), days(0, 2))

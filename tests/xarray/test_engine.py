@@ -364,3 +364,18 @@ def test_chunks_of_a_netcdf_source_do_not_contradict_its_shards(tmp_path: Path) 
     with xr.open_dataset(copied, engine="nczarr") as found:
         found.to_zarr(tmp_path / "b.zarr", zarr_format=3, consolidated=False)
         assert found.equals(xr.open_dataset(tmp_path / "b.zarr", engine="nczarr").load())
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
+def test_units_of_times_that_xarray_cannot_decode_name_the_variable(tmp_path: Path, name: str) -> None:
+    """xarray's error has the units alone."""
+    text = """netcdf d {dimensions: t = 2;
+        variables: int good(t), bad(t); good:units = "days since 2000-01-01"; bad:units = "fortnights since 2000-01-01";
+        data: good = 1, 2; bad = 1, 2;}"""
+    path = tmp_path / name
+    nczarr.copy(nczarr.cdl.loads(text), path)
+    with pytest.raises(ValueError, match=r"/bad: .*'fortnights since .*drop_variables=\['bad'\]"):
+        xr.open_dataset(path, engine="nczarr")
+    for options in ({"decode_times": False}, {"drop_variables": ["bad"]}, {"drop_variables": "bad"}):
+        with xr.open_dataset(path, engine="nczarr", **options) as opened:
+            assert opened.good.shape == (2,)

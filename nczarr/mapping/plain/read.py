@@ -223,13 +223,18 @@ class PlainArrays:
         self._groups: dict[str, _GroupDeclarations] = {}
 
     def _group(self, fqn: str) -> _GroupDeclarations:
-        return self._groups.setdefault(fqn, _GroupDeclarations())
+        found = self._groups.get(fqn)
+        if found is None:
+            found = self._groups[fqn] = _GroupDeclarations()
+        return found
 
     def begin(
         self, types: Mapping[str, Sequence[model.UserType]], dimensions: Mapping[str, model.Dimension]
     ) -> None:
         """Set the types that the groups declare themselves, by group, and the dimensions, by FQN."""
         for fqn, declared in types.items():
+            if not declared:
+                continue  # most groups, each of which would get an object
             self._group(fqn).type_names.update(t.name for t in declared)
         for fqn, dimension in dimensions.items():
             self._group(model.split_fqn(fqn)[0]).dimensions[dimension.name] = dimension.size
