@@ -204,6 +204,7 @@ def closing_line(report: Report) -> str:
             parts.append(report.objects_out.hint)
     if report.chosen_chunks:
         parts.append(f"chunks: {report.chosen_chunks}")
+    # No form of the store avoids it: xarray refuses fills of characters, and JSON's numbers have no type.
     if report.read_otherwise:
         named = report.read_otherwise[:_NAMED_APPENDS]
         more = len(report.read_otherwise) - len(named)

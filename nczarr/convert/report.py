@@ -271,6 +271,7 @@ def stored_objects(target: object) -> StoredObjects | None:
     path = None if isinstance(target, Dataset) else local_path(target)
     if path is None or not os.path.lexists(path):
         return None
+    # A walk of its own failed at a dangling link.
     files = files_below(os.fspath(path)) if path.is_dir() else [("", path.stat())]
     return StoredObjects.of(status.st_size for _, status in files)
 

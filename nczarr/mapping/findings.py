@@ -178,6 +178,7 @@ def warn_of(findings: Sequence[Finding], place: str, *, repairable: bool = True)
     """
     for finding in findings:
         logger_of(__name__).info("%s: %s", place, finding)
+    # Arrays that xarray adds are read with certainty: only info and check name them.
     if any(f.code not in _USUAL for f in findings):
         first = max(findings, key=lambda f: ("note", "warning", "error").index(f.severity))
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""

@@ -247,6 +247,7 @@ def check_reach(group: str, dimension: str) -> str | None:
     >>> check_reach("/", "/g/x")
     "the dimension '/g/x' is out of reach: a variable in '/' has dimensions of its own group and of those around it"
     """
+    # The netCDF library can neither close nor read a file with a dimension out of reach.
     if is_inside(group, split_fqn(dimension)[0]):
         return None
     return (

@@ -398,6 +398,7 @@ class ChangedValue(NamedTuple):
 
     def _line(self, verb: str) -> str:
         where = f" at [{', '.join(map(str, self.place))}]" if self.place else ""
+        # Equal texts do not tell: a value and what is stored may look alike for other reasons.
         if not self.is_member:
             return f"{self.given}{where} is no member of the enum ({self.form})"
         return f"{self.given}{where} {verb} stored as {self.stored} ({self.form})"

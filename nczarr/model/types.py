@@ -422,6 +422,7 @@ def misfit(values: np.ndarray, type_: Type) -> str | None:
             wrong = misfit(value, type_.base)
             if wrong is not None:
                 return f"contain sequences that {wrong}"
+        # None as text was lost on every way.
         elif not (isinstance(value, str) and is_unicode(value)):
             return f"contain {value!r}, which is not text"
     return None

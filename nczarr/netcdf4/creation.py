@@ -157,6 +157,7 @@ class VariableOptions:
         """Return shards of whole chunks; an automatic shape for ``()``."""
         if not shards:
             return types.default_shards_of(type_, dimensions, chunks)
+        # A shard length that was too large by mistake ended in a MemoryError at the first write.
         if wrong := misfit(shards, chunks):
             raise ArgumentError(
                 f"{wrong} {self.where}",

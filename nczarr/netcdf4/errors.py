@@ -42,6 +42,7 @@ class translating:
             raise also(TextError, UnicodeEncodeError)(
                 f"{message}: {error.reason}", cause=error, fqn=self.fqn
             ) from error
+        # Bytes that are no text were stored once, and no read of the variable worked from then on.
         if isinstance(error, UnicodeDecodeError):
             raise also(TextError, UnicodeDecodeError)(
                 f"{message}: {error.reason}", cause=error, fqn=self.fqn

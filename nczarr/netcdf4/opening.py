@@ -338,6 +338,7 @@ class Opening:
                     locks.pop().release()
                 return replace(self, clobber=False)._new()
             session = self._session(stored, locks, shared=self.shared and writable)
+        # Without conditional writes, a warning was all: one writer stored the old length of another.
         unguarded = any(isinstance(lock, WriterMark) and not lock.excludes for lock in locks)
         if unguarded if writable else not isinstance(self.target, Store):
             session.reopen = partial(again, self.target)

@@ -135,6 +135,7 @@ def writing(path: str) -> Iterator[None]:
     """
     try:
         yield
+    # An error of the source while CDL is written was reported as 'cannot write: None'.
     except (NCZarrError, BrokenPipeError):
         raise
     except OSError as error:

@@ -257,6 +257,7 @@ class NCZarrAccessor:
                 path, format=format, group=group, encoding=encoding, unlimited_dims=unlimited_dims,
                 compute=compute, unsafe=unsafe, write_inherited_coords=write_inherited_coords,
             )  # fmt: skip
+        # xarray's own words, for which its tests look.
         if mode not in ("w", "a"):
             raise ValueError(f"The only supported options for mode are 'w' and 'a', but mode={mode!r}")
         if isinstance(path, str) and parse_target(path).modes & {"nczarr", "zarr"}:
@@ -373,6 +374,7 @@ def _own_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def _mode(mode: str | None, append_dim: str | None, region: object) -> str:
     """Return the mode of :meth:`NCZarrAccessor.to_zarr`; raise as xarray for arguments that exclude each other."""
     chosen = mode or ("a" if append_dim is not None else "r+" if region is not None else "w-")
+    # xarray's own words, for which its tests look.
     if chosen not in ("w", "w-", "a", "a-", "r+"):
         raise ValueError(
             f"The only supported options for mode are 'w', 'w-', 'a', 'a-' and 'r+', but mode={mode!r}"
@@ -725,6 +727,7 @@ class Update:
                 return variable
             fit = Fit(form, self.given.get(fqn), True, place, fqn, start, self.is_unsafe)
             is_other = bool(attributes) or fit.given is not None
+            # xarray's encoder chose units of its own, and wrapped numbers that do not fit the stored packing.
             fitted = (data.anew() if is_other else data).fitted(node.type, fit)
             try:
                 found = variable.with_data(_checked_values(fitted))

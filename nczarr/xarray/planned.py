@@ -80,6 +80,7 @@ class TaskTarget:
 
     def _change(self, now: TaskTarget) -> str:
         """Return the difference of the variable as it is now; an empty text if there is none."""
+        # A task into a replaced dataset wrote numbers of other units, or chunks outside of the array.
         if now.type != self.type:
             return f"has the type {now.type.name}, not {self.type.name}"
         if now.dimensions != self.dimensions:

@@ -127,6 +127,7 @@ def groups_of(
         for above in _parents(fqn):
             # The parents of a group must exist in a netCDF file.
             groups.setdefault(above, xr.Dataset())
+        # xarray's own calls take a variable without a name.
         groups[fqn] = ds.rename({None: UNNAMED}) if None in ds.variables else ds
     given = {fqn_of(f"{top or ''}/{path}"): one for path, one in (encoding or {}).items()}
     # xarray's own words, for which its tests look.
@@ -230,6 +231,7 @@ class _Writing:
     def _fill(self, group: _XarrayGroup) -> None:
         ds, given = group.labelled, dict(self.encoding.get(group.path, {}))
         asked = given.pop("unlimited_dims", self.unlimited)
+        # An unknown name passed without effect.
         if unknown := sorted(given.keys() - ds.variables.keys()):
             raise KeyError(f"unexpected encoding for variables that are not in the dataset: {unknown}")
         unlimited = self._unlimited(group, asked)

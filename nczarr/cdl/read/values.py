@@ -199,6 +199,7 @@ def _columns(pattern: re.Pattern[str], text: str, count: int) -> list[list[str]]
     """Return the text of each group of a pattern, in all its matches; only commas may separate these."""
     parts = pattern.split(text)
     first, *gaps = parts[:: count + 1]
+    # Eight or more records that all omit fields raised a ValueError.
     last = gaps.pop() if gaps else text
     if first.strip(BLANKS) or last.strip(BLANKS) or {gap.strip(BLANKS) for gap in {*gaps}} - {","}:
         raise NeedsSlowPath
@@ -338,6 +339,7 @@ class ElementReader:
                 raise ConstantError(f"{constant.shown} has more than one character")
             return bytes(constant.value)
         element = convert(constant, type_)
+        # ncgen changes such constants without a word.
         if self._warns and (change := change_by(constant, type_, element)) is not None:
             self._warn(change, token)
         return element
@@ -347,6 +349,7 @@ class ElementReader:
         if isinstance(constant.value, int) and not constant.is_character:
             limits = np.iinfo(type_.dtype)
             if limits.min <= constant.value <= limits.max:
+                # A million numbers of an enum had a million warnings.
                 if self._warns and not type_.are_members(np.asarray(constant.value)):
                     self._warn(f"{constant.shown} is no member of the enum {type_.name!r}", token)
                 return constant.value

@@ -264,6 +264,7 @@ class _Dump:
             shown = value
             if self._options.ncdump and value >= 1 << 63:  # as ncdump, print signed numbers
                 shown -= 1 << 64
+            # ncdump counts the end of the line, too.
             line.put(f"{self._escape(member)} = {shown}{', ' if i < len(type_.members) - 1 else end}")
 
     def _type_name(self, type_: model.Type, group: str) -> str:

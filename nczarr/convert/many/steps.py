@@ -306,6 +306,7 @@ def refuse_missing(
     variable: Variable, values: np.ndarray, along: str, source_of: Callable[[int], str | None]
 ) -> None:
     """Refuse a coordinate with steps that are NaN or infinite, or stand for missing values."""
+    # A NaN passes a check of the order, because it compares as false.
     is_missing = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
     for special in special_numbers(variable):
         is_missing |= values == special

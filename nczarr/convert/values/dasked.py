@@ -102,6 +102,7 @@ class _RunningTasks:
         """Run one task, or refuse it after the end."""
         with self._condition:
             if self._ended:
+                # Dask raises the first error while tasks write on: a late chunk made a removed directory anew.
                 raise NCZarrError("the write has ended")
             self._running += 1
         try:

@@ -163,6 +163,7 @@ class _Finder(GroupFinder):
             hierarchy.load(named)
         listed: list[str] = []
         for path in named:
+            # A missing array refused the whole dataset.
             if path in hierarchy.nodes and hierarchy.is_array(path) == is_array:
                 listed += [] if path in self.unknown else [path]
             else:

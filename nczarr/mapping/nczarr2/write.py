@@ -225,6 +225,7 @@ def _length(text: str | None) -> int:
 def _attribute(attribute: Attribute, lost: list[str]) -> tuple[object, str]:
     """Return the JSON of an attribute, the nearest if something is lost, and the spelling of its type."""
     type_ = attribute.type
+    # OME-NGFF's objects became text, and its readers found no images.
     if attribute.json is not None:
         return json.loads(attribute.json), _JSON
     # netCDF-C reads |S1 as a string.

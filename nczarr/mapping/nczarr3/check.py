@@ -75,6 +75,7 @@ def _check_version(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
     version = _superblock(hierarchy).get("version")
     arrays = {b.path: array_at(hierarchy.nodes, b.path) for b in reading.variables.values()}
     old = [path for path, a in arrays.items() if not spec.has_object(a) and spec.array_keys(a)[0]]
+    # zarr-python 3.0.0 to 3.1.3 refuse arrays with the object: portable copies have the keys elsewhere.
     if reading.keys_in_attributes:
         old = []
     if hierarchy.layout == "v3" and (spec.is_earlier(version) or old):

@@ -225,9 +225,11 @@ class _NCZarr3Planner(DocumentPlanner):
         attributes = node.attributes
         if self.options.nz:
             attributes = {**attributes, spec.CONVENTION_KEY: [dict(spec.NZ_CONVENTION)]}
+            # Readers of NZ-1.0 look here: a float32 scale_factor was a double for them.
             if numbers := _numbers_in(keys.get(ATTR_KEY, {})):
                 attributes[ATTR_KEY] = numbers
         extra: JsonObject = {spec.EXTENSION_NAME: own}
+        # zarr-python before 3.1.4 refuses arrays with a top-level object.
         if self.options.keys_in_attributes:
             attributes, extra = {**attributes, **keys}, {}
         made = node.with_attributes(attributes, extra)

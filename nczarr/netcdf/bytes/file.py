@@ -149,6 +149,7 @@ class DiskFile:
             os.ftruncate(self._open, size)
 
     def sync(self) -> None:
+        # A forked child leaves the file to its parent.
         if not self.durable or not self._unsynced or not self._origin.is_here:
             return
         self._unsynced = False

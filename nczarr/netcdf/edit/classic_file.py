@@ -387,6 +387,7 @@ class EditedClassic(EditedFile):
                 made.fill_records(planned.records)
         if moving or classic.format_header(old) != classic.format_header(planned):
             self._write_header()
+        # Data that moved in the file itself were damaged for good by a kill or a loss of power.
         if beside is not None:
             self._replace_file(beside)
         self._moving = False

@@ -147,6 +147,7 @@ class FoundObjects:
     def attributes(self, owner: ObjectID, group: str, fqn: str) -> tuple[model.Attribute, ...]:
         made = []
         for attribute in _attribute_ids(owner):
+            # The netCDF library hides these names (of PyTables, of HDF5's images), so no file takes them back.
             if attribute.name not in tree.HIDDEN:
                 name = model.normalize_name(text_of(attribute.name))
                 with hdf5().phil, hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):

@@ -347,6 +347,7 @@ class KnownTypes:
             dtype = layout.dtype
             primitive = model.primitive_for_dtype(dtype)
             if primitive is None:
+                # netCDF4-python opens files with such types, so the object alone is left out.
                 raise NoTypeError(f"netCDF has no type for HDF5's {dtype}")
             return primitive, layout
         if kind == h5t.STRING:

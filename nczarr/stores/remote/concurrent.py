@@ -308,6 +308,7 @@ class ConcurrentStore(Store):
         except NCZarrError:
             raise
         except Exception as error:
+            # S3 answers 403 for a missing key to a client that may not list.
             if self._means_missing("read", error):
                 return None
             # S3 answers 416 for a part of an empty value, and for one that another writer has made shorter.
@@ -316,6 +317,7 @@ class ConcurrentStore(Store):
                 size = await self._safe_size(key)
                 if size is None:
                     return None
+                # Each client has its own words for a range beyond the end.
                 if size == 0 or start >= size:
                     return b""
             self._fail("read", key, error)

@@ -126,6 +126,7 @@ def _surface(coordinates: Coordinates, axis: Axis) -> int:
     numbers = coordinates.numbers(axis) if axis.role == "vertical" and 1 < axis.size < 10_000 else None
     if numbers is None:
         return 0
+    # Levels in millibars or of a hybrid coordinate opened at the top.
     return int(np.argmax(numbers) if axis.largest_at_surface else np.argmin(np.abs(numbers)))
 
 
@@ -208,6 +209,7 @@ def _cell_of(coordinates: Coordinates, axis: Axis, value: float) -> int | None:
     cell, place = next((each for each in found if each[0] >= 0), (-1, value))
     if cell < 0:
         return None
+    # A computed equator is at -3.55e-14.
     if abs(numbers[cell] - place) > 1e-6 * (cells.edges[-1] - cells.edges[0]) / len(cells):
         warn(f"{axis.name}={value:g}: the nearest cell is at {coordinates.label(axis, cell)}")
     return cell

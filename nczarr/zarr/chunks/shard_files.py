@@ -176,6 +176,7 @@ def open_in_place(path: str) -> int | None:
             return None
         raise
     status = os.fstat(descriptor)
+    # A copy by hard links, as rsync makes, would change with it.
     if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
         return descriptor
     os.close(descriptor)

@@ -206,6 +206,7 @@ class Chain:
         Return None if the codecs cannot decode a part, or if decoding all bytes is faster.
         """
         size = self.decoded_size
+        # A second codec may be a checksum, which needs the whole chunk.
         if size is None or len(self._bytes) != 1 or stop > size * 3 // 4:
             return None
         out = scratch("start", stop)[:stop]

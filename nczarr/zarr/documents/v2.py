@@ -588,6 +588,7 @@ def _type_in_v2(data_type: DataType) -> DataType:
     The fill value in the form of that package would be illegal there.
     """
     is_known = data_type.name in types.BUILT_IN or data_type.dtype.kind not in "biufcmM"
+    # A type of another package with the dtype M8[s] got 1970 as its fill value.
     return data_type if is_known else types.data_type_for(data_type.dtype)
 
 

@@ -496,6 +496,7 @@ class V3Layout(Layout):
         return read_document(self.store, join_key(path, "zarr.json")) == bytes(known.text)
 
     def parse(self, raw: RawNode, path: str) -> Metadata:
+        # This node alone is refused: one document that is no JSON refused the whole dataset.
         if isinstance(raw, DamagedNode):
             raise MetadataError(raw.error.message, path=raw.error.path, hint=raw.error.hint)
         try:

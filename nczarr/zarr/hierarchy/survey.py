@@ -81,10 +81,12 @@ def outdated_nodes(layout: Layout, nodes: Mapping[str, RawNode]) -> Iterator[str
             except PermissionError:
                 continue  # reading the values reports it, and the rest of the dataset stays readable
             except OSError as error:
+                # Any error of the system was taken for a dataset without changes.
                 raise system_error("read", store.place(path), error) from error
         for name in _list_folder(store, group) or ():
             if name not in members and not name.startswith("."):
                 folder = f"{root}/{join_key(group, name)}"
+                # A folder that was emptied is still listed.
                 if any(os.path.exists(f"{folder}/{document}") for document in layout.defining_names):
                     yield join_key(group, name)
 

@@ -79,6 +79,7 @@ class DocumentWriter:
             return node
         self._stale = True
         for key, document in node.documents.items():
+            # A node below a group that another writer put meanwhile replaced the group by an empty one.
             if not self._store.set_if_absent(key, dump_json(document, key)):
                 return self._layout.fetch([path]).get(path, node)
         return node
@@ -137,6 +138,7 @@ class DocumentWriter:
             writes.update(self._layout.consolidated_texts((path, self._node(path)) for path in self._nodes))
         else:
             writes.update((key, dump_json(item, key)) for key, item in self._node("").documents.items())
+        # A sync waited for the disk once for each array.
         if self._lengths and isinstance(self._store, LocalStore):
             ((key, text),) = writes.items()
             self._store.set_before(self._lengths.items(), key, text)
