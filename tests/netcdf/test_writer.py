@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -539,3 +540,33 @@ def test_variables_of_a_dimension_take_their_length_from_the_model(tmp_path: Pat
     file.close()
     with netCDF4.Dataset(path) as again:
         assert [again[name][:].tolist() for name in names] == [[None] * 4 + [7], [None] * 5]
+
+
+@pytest.mark.parametrize("names", ["t", "tyx", "yt", "tux", "ytu"])
+def test_small_variables_get_the_chunks_of_netcdf4_wherever_unlimited_dimensions_are(
+    names: str, tmp_path: Path
+) -> None:
+    sizes = {"t": None, "u": None, "y": 20, "x": 30}
+    with netCDF4.Dataset(tmp_path / "theirs.nc", "w") as theirs:
+        for name in names:
+            theirs.createDimension(name, sizes[name])
+        expected = theirs.createVariable("v", "f4", tuple(names)).chunking()
+    dimensions = tuple(Dimension(name, sizes[name] or 0, sizes[name] is None) for name in names)
+    variable = Variable("v", FLOAT, tuple(f"/{name}" for name in names))
+    create_dataset(tmp_path / "ours.nc", Dataset("d", dimensions=dimensions, variables=(variable,))).commit()
+    with netCDF4.Dataset(tmp_path / "ours.nc") as ours:
+        assert ours["v"].chunking() == expected
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no list of open descriptors")
+@pytest.mark.parametrize("format_", ["netCDF-4", "classic"])
+def test_an_abandoned_new_file_is_closed_while_its_sink_lives(format_: str, tmp_path: Path) -> None:
+    def opened() -> list[str]:
+        places = (os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+        return [place for place in places if place.startswith(str(tmp_path))]
+
+    sink = create_dataset(tmp_path / "a.nc", Dataset("a"), format=format_)
+    assert opened()
+    sink.abort()
+    assert not opened()
+    assert not list(tmp_path.iterdir())
