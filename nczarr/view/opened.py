@@ -5,11 +5,12 @@ The fields of compound variables are separate variables, named ``point.x``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain, count
+from itertools import chain, count, islice, product
 from types import EllipsisType
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from nczarr import model
 from nczarr.convert import open_source
 from nczarr.display import shown_location
 from nczarr.errors import error_context
+from nczarr.formats import local_path
 from nczarr.model.coordinates import text_of
 from nczarr.model.sources import handed
 from nczarr.netcdf4 import Dataset
@@ -29,6 +31,12 @@ Index = int | slice | EllipsisType | tuple[int | slice, ...]
 MOST_FIELDS = 100
 #: Attributes of a compound variable that apply to its fields too.
 _SHARED = ("coordinates", "grid_mapping")
+#: The documents of a group or an array of Zarr.
+_DOCUMENTS = ("zarr.json", ".zmetadata", ".zgroup", ".zarray", ".zattrs")
+#: Maximum number of chunks of a selection to look at for changes.
+_MOST_FILES = 2000
+#: Inode, size and time of a file; None if it is not there.
+_FileState = tuple[int, int, int] | None
 _G = TypeVar("_G", bound=model.Group)
 
 
@@ -55,22 +63,81 @@ class OpenedDataset(AbstractContextManager["OpenedDataset"]):
     """
 
     def __init__(self, source: object, storage_options: Mapping[str, object] | None = None) -> None:
-        sources = list(source) if isinstance(source, list | tuple) else [source]
-        self.names = [s.name if isinstance(s, model.Dataset) else shown_location(str(s)) for s in sources]
+        self._sources = list(source) if isinstance(source, list | tuple) else [source]
+        self._options = storage_options
+        self.names = [
+            s.name if isinstance(s, model.Dataset) else shown_location(str(s)) for s in self._sources
+        ]
         self.name = ", ".join(self.names)
+        #: Grows when the dataset is opened again.
+        self.version = 0
         self._differences: dict[str, tuple[str, str]] = {}
         self._lock = make_lock(Rank.OWNER)
-        self._stack = ExitStack()
-        try:
-            contexts = (open_source(s, storage_options=storage_options) for s in sources)
-            found = [self._stack.enter_context(context) for context in contexts]
-            self.model = with_fields(found[0] if len(found) == 1 else joined(found, self.names))
-            self._values = Dataset(self.model)
-            self._stack.callback(self._values.close)
+        self._stack, self.model, self._values = self._open()
+        #: The files that were read, and their states at that time.
+        self._states: dict[str, _FileState] = {}
+
+    def _open(self) -> tuple[ExitStack, model.Dataset, Dataset]:
         # A source that does not open must not leave the others open.
-        except BaseException:
-            self._stack.close()
-            raise
+        with ExitStack() as stack:
+            contexts = (open_source(s, storage_options=self._options) for s in self._sources)
+            found = [stack.enter_context(context) for context in contexts]
+            joint = with_fields(found[0] if len(found) == 1 else joined(found, self.names))
+            values = Dataset(joint)
+            stack.callback(values.close)
+            return stack.pop_all(), joint, values
+
+    def reopen(self) -> None:
+        """Open the dataset again, as it is now.
+
+        Raises
+        ------
+        NCZarrError
+            If it is gone; the dataset stays as it was.
+        """
+        with self._lock:
+            old, (self._stack, self.model, self._values) = self._stack, self._open()
+            self._states, self.version = {}, self.version + 1
+            old.close()
+
+    def has_changed(self, fqn: str, index: Index) -> bool:
+        """Return True if local files of a selection have changed since they were read.
+
+        A model that runs, or another program, replaces chunks and documents while the page keeps pictures of them. Of
+        remote stores nothing is known.
+        """
+        return any(self._state_of(path) != state for path, state in self._known(fqn, index))
+
+    def _known(self, fqn: str, index: Index) -> list[tuple[str, _FileState]]:
+        with self._lock:
+            return [(path, self._states[path]) for path in self._files(fqn, index) if path in self._states]
+
+    @staticmethod
+    def _state_of(path: str) -> _FileState:
+        try:
+            status = os.stat(path)
+        except OSError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def _files(self, fqn: str, index: Index) -> Iterator[str]:
+        """Yield the local files that a selection is read from: netCDF files, or documents and chunks."""
+        for path in filter(None, map(local_path, self._sources)):
+            folder = os.fspath(path)
+            yield from (os.path.join(folder, name) for name in _DOCUMENTS) if path.is_dir() else (folder,)
+        array = getattr(self.variable(fqn).data, "array", None)
+        root = getattr(getattr(array, "store", None), "root", None)
+        if array is None or root is None:
+            return
+        yield from (os.path.join(root, array.prefix, name) for name in _DOCUMENTS)
+        given = index if isinstance(index, tuple) else (index,)
+        parts = [slice(None)] * array.ndim if Ellipsis in given else [*given, *[slice(None)] * array.ndim]
+        chunks = [
+            sorted({i // chunk for i in (range(*p.indices(n)) if isinstance(p, slice) else (p % max(n, 1),))})
+            for p, n, chunk in zip(parts, array.shape, array.chunk_shape)
+        ]
+        for place in islice(product(*chunks), _MOST_FILES):
+            yield os.path.join(root, array.chunk_key(place))
 
     def read(self, fqn: str, index: Index) -> np.ma.MaskedArray:
         """Read a selection of a variable, masked and unpacked.
@@ -86,6 +153,8 @@ class OpenedDataset(AbstractContextManager["OpenedDataset"]):
         # Paths of the netCDF interface have no escapes, so look up name by name.
         *groups, name = model.parse_fqn(fqn)
         with self._lock, error_context(fqn=fqn):
+            for path in self._files(fqn, index):
+                self._states.setdefault(path, self._state_of(path))
             group = reduce(lambda group, part: group.groups[part], groups, self._values)
             return np.ma.asanyarray(group.variables[name][index])
 

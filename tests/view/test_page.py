@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -456,3 +457,75 @@ def test_a_dataset_in_memory_is_shown(calls: Calls, variable: str, values: str, 
             calls.run_until(lambda viewer=viewer: bool(viewer._drawn))
             about = viewer._html["About"].object
             assert '<bdi class="nz-name">v</bdi> <span class="nz-type">int</span>' in about
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".nc"])
+def test_a_dataset_that_changes_while_it_is_shown_is_shown_as_it_is_now(
+    calls: Calls, tmp_path: Path, suffix: str
+) -> None:
+    from bokeh.document import Document
+    from panel.io.state import set_curdoc
+
+    from nczarr.view.page.viewer import Viewer
+
+    path = tmp_path / f"run{suffix}"
+
+    def write(steps: int, first: float) -> None:
+        """Write all steps anew, as a model that was started again does: into another file, which takes the name."""
+        with nczarr.Dataset(tmp_path / f"new{suffix}", "w") as ds:
+            for name, size in (("time", None), ("y", 3), ("x", 4)):
+                ds.createDimension(name, size)
+            ds.createVariable("time", "f8", ("time",))[:] = np.arange(steps)
+            ds["time"].units = "days since 2000-01-01"
+            v = ds.createVariable("v", "f4", ("time", "y", "x"), chunksizes=(1, 3, 4))
+            v[:] = first + np.arange(steps)[:, None, None] + np.zeros((1, 3, 4))
+        if path.is_dir():
+            shutil.rmtree(path)
+        (tmp_path / f"new{suffix}").rename(path)
+
+    write(3, 0.0)
+    with OpenedDataset(path) as opened, set_curdoc(Document()):
+        viewer = Viewer(opened)
+
+        def shows(value: float, step: int) -> bool:
+            if not viewer._figures or viewer._drawn[0][0].selection != viewer._selection:
+                return False
+            drawing = viewer._drawn[0][0]
+            return drawing.selection.at[0] == step and float(drawing.sample.max()) == value
+
+        calls.run_until(lambda: shows(0.0, 0))
+        viewer._sliders.box[0].value = 1
+        calls.run_until(lambda: shows(1.0, 1))
+        write(3, 100.0)
+        # The step that was shown before waits in the cache with its old values.
+        viewer._sliders.box[0].value = 0
+        calls.run_until(lambda: shows(100.0, 0))
+        assert "has changed" in viewer._html["notes"].object
+        write(5, 200.0)
+        viewer._reload()
+        calls.run_until(lambda: shows(200.0, 0))
+        assert viewer._sliders.box[0].end == 4
+        # A model that is followed: its newest step.
+        write(6, 300.0)
+        viewer._look()
+        calls.run_until(lambda: shows(305.0, 5))
+        # The last steps are gone, and none of them is played from the cache.
+        write(2, 400.0)
+        viewer._sliders.box[0].value = 4
+        calls.run_until(lambda: shows(401.0, 1))
+        assert viewer._sliders.box[0].end == 1
+        # Another page, which is loaded now, begins with the present length.
+        write(4, 500.0)
+        again = Viewer(opened)
+        calls.run_until(lambda: bool(again._figures))
+        assert again._sliders.box[0].end == 3
+        # The page says that the dataset is gone, and keeps its picture.
+        viewer._look()
+        calls.run_until(lambda: viewer._version == opened.version and shows(503.0, 3))
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        viewer._sliders.box[0].value = 0
+        calls.run_until(lambda: "is gone" in viewer._html["alert"].object)
+        assert viewer._figures

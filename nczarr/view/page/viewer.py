@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -35,6 +36,8 @@ from nczarr.view.plotting import FILMS, to_file
 _MOST_LINES = 2
 #: Number of steps to draw ahead of time; number of frames of a film.
 _AHEAD, _MOST_FRAMES = 3, 100
+#: Milliseconds between two looks at a dataset that a model writes.
+_FOLLOWED = 5000
 _ACCENT, _DARK_ACCENT = "#0b7285", "#4fb3cc"
 #: The page contains its icon: Panel 1.10 links to one that does not exist below the secret of the URL.
 _LOGO = Path(__file__).with_name("logo.svg")
@@ -59,7 +62,9 @@ class Viewer:
 
     def __init__(self, opened: OpenedDataset) -> None:
         self._opened = opened
-        self._drawer = Drawer(opened)
+        self._take_changes()
+        self._drawer, self._version = Drawer(opened), opened.version
+        self._said = ""
         self._address = Address()
         #: The part to show; the newest complete drawings are older while the next ones are made.
         self._selection: Hyperslab | None = None
@@ -70,8 +75,8 @@ class Viewer:
         self._layout: list[tuple[object, ...]] = []
         self._direction = (0, 1)
         self._document = pn.state.curdoc
-        self._is_closed = False
-        jobs = ("picture", "ahead", "limits", "detail", "series")
+        self._is_closed, self._looks = False, None
+        jobs = ("picture", "ahead", "limits", "detail", "series", "look")
         self._workers = {job: Worker(self._schedule, self._fail) for job in jobs}
         self._build()
         pn.state.on_session_destroyed(self._leave)
@@ -95,7 +100,10 @@ class Viewer:
         }
         for format, download in self._downloads.items():
             download.callback = partial(self._file, format)
-        choices = (*self._choices.widgets.values(), *self._downloads.values())
+        reload = pmui.Button(label="Reload", on_click=lambda event: self._reload(), **_SAVE)
+        follow = pmui.Checkbox(label="follow", size="small", margin=(8, 3))
+        follow.param.watch(lambda event: self._follow(event.new), "value")
+        choices = (*self._choices.widgets.values(), *self._downloads.values(), reload, follow)
         self._settings = pn.FlexBox(*choices, align_items="center")
         tabs = pmui.Tabs(*((name, self._html[name]) for name in names[3:]), **_WIDE)
         html = self._html
@@ -137,6 +145,76 @@ class Viewer:
         self._html["alert"].object = details.alert_html(text)
         if not known:
             logging.getLogger("nczarr.view").error("drawing failed", exc_info=error)
+
+    # -- changes of the dataset
+
+    def _take_changes(self) -> None:
+        """Open a dataset again whose documents have changed: a page that is loaded shows the dataset as it is now."""
+        at = next(iter(self._opened.model.all_variables), None)
+        if at is not None and self._opened.has_changed(at, 0 if self._opened.shape_of(at) else ...):
+            # A page without a dataset would say less than one of its last state.
+            with suppress(NCZarrError, OSError):
+                self._opened.reopen()
+
+    def _is_old(self, selections: Iterable[Hyperslab]) -> bool:
+        """Return True if files of selections have changed since they were read; open the dataset again then."""
+        if self._opened.version != self._version:
+            return True
+        if not any(map(self._has_changed, selections)):
+            return False
+        try:
+            self._opened.reopen()
+        except (NCZarrError, OSError) as error:
+            raise NCZarrError(f"the dataset is gone; the page shows its last state: {error}") from error
+        return True
+
+    def _has_changed(self, selection: Hyperslab) -> bool:
+        index = selection.index([range(selection.axes[i].size) for i in selection.drawn])
+        coordinates = [axis.coordinate for axis in selection.axes if axis.coordinate is not None]
+        is_changed = self._opened.has_changed
+        return is_changed(selection.fqn, index) or any(is_changed(at, slice(None)) for at in coordinates)
+
+    def _reload(self) -> None:
+        self._workers["look"].ask(self._opened.reopen, lambda nothing: self._renew())
+
+    def _follow(self, is_followed: bool) -> None:
+        """Look for changes every few seconds, and show the newest time step."""
+        if self._looks is None and is_followed:
+            self._looks = pn.state.add_periodic_callback(self._look, _FOLLOWED)
+        if self._looks is not None and self._looks.running != is_followed:
+            (self._looks.start if is_followed else self._looks.stop)()
+
+    def _look(self) -> None:
+        shown = [drawing.selection for drawing, _ in self._drawn]
+
+        def take(is_old: bool) -> None:
+            if is_old and self._version != self._opened.version:
+                self._renew(is_followed=True)
+
+        self._workers["look"].ask(lambda: self._is_old(shown), take)
+
+    def _renew(self, *, is_followed: bool = False) -> None:
+        """Show the dataset as it is now."""
+        with suppress(NCZarrError):  # the variable may be gone
+            self._remember()
+        self._drawer, self._version = Drawer(self._opened), self._opened.version
+        coordinates, address = self._drawer.coordinates, self._address
+        self._tree.renew(self._opened.model)
+        self._sliders.renew(coordinates)
+        selection = address.selection(coordinates)
+        self._said = "The dataset has changed; this is its present state."
+        if selection is None:
+            self._said = f"The dataset has changed: {address.variable} is gone."
+            first = first_variable(coordinates)
+            if first is None:
+                self._html["alert"].object = details.alert_html(self._said)
+                return
+            address, selection = Address(), first_selection(coordinates, first)
+        times = [i for i in selection.fixed if is_followed and selection.axes[i].role == "time"]
+        for axis in times:
+            selection = selection.moved(axis, selection.axes[axis].size - 1)
+        self._layout = []
+        self._show(selection, address)
 
     # -- choosing a variable
 
@@ -213,7 +291,7 @@ class Viewer:
     def _moved(self, axis: int, index: int) -> None:
         before = self._selection
         if before is not None and index != before.at[axis]:
-            self._selection = before.moved(axis, index)
+            self._selection, self._said = before.moved(axis, index), ""
             self._direction = (axis, -1 if index == before.at[axis] - 1 else 1)
             self._draw()
 
@@ -249,8 +327,17 @@ class Viewer:
             if address.other:
                 difference = self._opened.difference(selection.fqn, address.other)
                 parts += [replace(selection, fqn=fqn) for fqn in (address.other, difference)]
-            first, *others = (self._drawer.draw_step(part) for part in parts)
+            try:
+                first, *others = [self._drawer.draw_step(part) for part in parts]
+            # A step that is gone cannot be read.
+            except (NCZarrError, OSError):
+                if self._is_old(parts):
+                    return []
+                raise
             drawings = [first, *(d for d in others if isinstance(d, Picture))]
+            # A drawing that was kept may be one of a step that was replaced since, or is gone.
+            if self._is_old(parts):
+                return []
             drawn = [(d, self._spread(d, quick=True)) for d in drawings]
             drawn[0] = (self._with_lines(first, self._colours_of(*drawn[0])), drawn[0][1])
             return drawn
@@ -267,7 +354,11 @@ class Viewer:
         return with_overlay(self._drawer, drawing, self._address.overlay, colours)
 
     def _take(self, drawn: _Drawn) -> None:
-        """Show completed drawings."""
+        """Show completed drawings, or the dataset as it is now where these are old."""
+        if not drawn:
+            if self._version != self._opened.version:
+                self._renew()
+            return
         drawing, spread = drawn[0]
         if drawing.selection != self._selection:
             return  # the user has selected something else
@@ -345,7 +436,8 @@ class Viewer:
         first, spread = self._drawn[0]
         if spread is not None and not (spread.is_whole or self._address.limits == "step"):
             notes = () if self._colours_of(first, spread).categories else (spread.note,)
-        self._html["notes"].object = details.notes_html((*drawing.notes, *notes))
+        said = (self._said,) if self._said else ()
+        self._html["notes"].object = details.notes_html((*said, *drawing.notes, *notes))
 
     def _zoomed(self, extent: Extent) -> None:
         """Read the visible part again at a higher resolution."""

@@ -56,6 +56,11 @@ class VariableTree:
         self._left_out = pn.pane.HTML("", sizing_mode="stretch_width")
         self.widgets = [search, self._tree, self._left_out]
 
+    def renew(self, dataset: Dataset) -> None:
+        """List the variables of the dataset as it is now."""
+        self._dataset = dataset
+        self.offer("")
+
     def offer(self, search: str) -> None:
         """List the variables that match a search."""
         items, left_out = list_tree(self._dataset, search)
@@ -173,6 +178,10 @@ class Sliders:
         self._coordinates = coordinates
         self._moved = moved
         self.box = pn.Column(sizing_mode="stretch_width")
+
+    def renew(self, coordinates: Coordinates) -> None:
+        """Take the labels from coordinates as they are now."""
+        self._coordinates = coordinates
 
     def offer(self, selection: Hyperslab) -> None:
         """Replace the sliders by those of a selection; a table has none."""
