@@ -57,6 +57,8 @@ _BY_SUBJECT = {
 _TEMPERATURE = re.compile("k|kelvin|°?c|°?f|deg(ree)?s?_?(c|f|k)(elsius|ahrenheit|elvin)?|celsius|fahrenheit")
 #: Which values the limits of the colours take in: by the values, all, or those between two percentiles.
 Reach = Literal["", "whole", "robust"]
+#: On which sides values are beyond the limits.
+Beyond = Literal["neither", "min", "max", "both"]
 #: The steps of the colours: by the subject, equal differences, or equal ratios.
 Progression = Literal["", "linear", "log"]
 
@@ -105,6 +107,11 @@ class Range(NamedTuple):
         ends = (min(self.low, other.low), max(self.high, other.high))
         return Range(*ends, min(self.first, other.first), max(self.last, other.last), least)
 
+    def beyond(self, low: float, high: float) -> Beyond:
+        """Return on which sides values are beyond limits."""
+        below, above = self.low < low, self.high > high
+        return "both" if below and above else "min" if below else "max" if above else "neither"
+
     @property
     def is_spoilt(self) -> bool:
         """True if a few values are so far from the others that all those would have one colour."""
@@ -141,7 +148,7 @@ class Colours:
     high: float
     categories: tuple[Category, ...] = ()
     is_log: bool = False
-    beyond: Literal["neither", "min", "max", "both"] = "neither"
+    beyond: Beyond = "neither"
 
     @property
     def palette(self) -> list[str]:
@@ -282,27 +289,26 @@ def choose_colours(
         return Colours("viridis", 0.0, 1.0)
     names = (variable.name, *(text_of(variable, name) for name in ("standard_name", "long_name")))
     about, units = " ".join(names).lower(), text_of(variable, "units").lower()
-    if (
-        _CYCLIC.search(about)
-        and found.low >= -360
-        and found.high <= 360
-        and (found.high > 7 or "deg" in units)
-    ):
+    if _is_direction(about, units, found):
         return Colours(CYCLIC[0], *((-180.0, 180.0) if found.low < 0 and found.high <= 180 else (0.0, 360.0)))
     is_robust = reach == "robust" or (not reach and found.is_spoilt)
     low, high = (found.first, found.last) if is_robust and found.first < found.last else found[:2]
-    below, above = found.low < low, found.high > high
-    colours = replace(
-        _by_subject(about, units, low, high),
-        beyond="both" if below and above else "min" if below else "max" if above else "neither",
-    )
-    is_wide = _CONCENTRATION.search(about) is not None and found.last > _MANY_DECADES * max(
-        found.first, found.least
-    )
-    if found.least > 0 and (progression == "log" or (not progression and is_wide and found.low >= 0)):
+    colours = replace(_by_subject(about, units, low, high), beyond=found.beyond(low, high))
+    if found.least > 0 and (progression == "log" or (not progression and _is_concentration(about, found))):
         end = max(high, 10 * found.least)
         return replace(colours, name=_sequential(about), low=max(low, found.least), high=end, is_log=True)
     return colours
+
+
+def _is_direction(about: str, units: str, found: Range) -> bool:
+    """Return True for angles, of which the first and the last are the same."""
+    is_in_degrees = found.low >= -360 and found.high <= 360 and (found.high > 7 or "deg" in units)
+    return is_in_degrees and _CYCLIC.search(about) is not None
+
+
+def _is_concentration(about: str, found: Range) -> bool:
+    is_wide = found.low >= 0 and found.last > _MANY_DECADES * max(found.first, found.least)
+    return is_wide and _CONCENTRATION.search(about) is not None
 
 
 def _by_subject(about: str, units: str, low: float, high: float) -> Colours:
