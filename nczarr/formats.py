@@ -241,6 +241,7 @@ def netcdf_format(path: str) -> str:
     try:
         if os.path.isdir(path):
             raise NetCDFFileError("this is a directory, not a netCDF file", path=path)
+        # To open a pipe without a writer waits for ever.
         if (kind := special_kind(os.stat(path).st_mode)) is not None:
             raise NetCDFFileError(f"this is a {kind}, not a netCDF file", path=path)
         with open(path, "rb") as file:

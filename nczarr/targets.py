@@ -228,6 +228,7 @@ def check_slashes(target: str | bytes) -> None:
         return
     parts = target.split("::")  # each part of a chained URL has a protocol
     for number, part in enumerate(parts if _SCHEME.match(target) else parts[:1]):
+        # pathlib removes a slash, and so do people: a local directory 's3:' would be made.
         found = _LACKS_SLASH.match(part)
         if found is None:
             continue

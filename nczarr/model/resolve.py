@@ -261,6 +261,7 @@ class _Resolver:
         inside = data.array if isinstance(data, MemorySource) else np.empty(0, data.dtype)
         if isinstance(data, RepeatedSource) and 0 not in shape:
             inside = data.read((slice(0, 1),) * len(shape))
+        # A float64 source for an int was cast silently.
         wrong = misfit(inside, variable.type)
         return None if wrong is None else f"the data {wrong}"
 

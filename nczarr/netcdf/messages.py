@@ -198,6 +198,7 @@ class _Columns:
         return items
 
     def _require(self, size: int) -> None:
+        # A file that has taken over the child may claim any size: no memory is taken for it.
         if size > len(self._body) - self._at:
             raise DamagedMessageError(f"{size:,} bytes are missing")
 

@@ -640,6 +640,7 @@ def _check_memory(mode: str, memory: object) -> None:
         raise errors.ArgumentError("if memory kwarg specified, mode must be 'r' or 'w'")
     try:
         if mode == "w":
+            # Bytes are no beginning of a new dataset: they were left out.
             size = operator.index(memory)  # type: ignore[arg-type]
             if not 0 <= size < 1 << 64:
                 raise errors.RangeError(f"memory is a number of bytes, not {size}")

@@ -284,6 +284,7 @@ class ParquetReferences:
 
     def _records(self, array: str, count: int) -> Iterable[int]:
         """Return the numbers of the files of an array; a hostile shape may imply too many to open."""
+        # A listing that promises nothing proves no absence.
         if not self._folder.lists_all:
             return range(count)
         names = map(_RECORD.fullmatch, self._folder.list_dir(array)[0])

@@ -659,6 +659,7 @@ class Update:
         region: dict[Any, Any] = (
             dict.fromkeys(ds.dims, "auto") if self.region == "auto" else dict(self.region or {})
         )
+        # The errors have xarray's own words, for which its tests look.
         for dim, part in region.items():
             if dim not in ds.dims:
                 raise ValueError(

@@ -364,6 +364,7 @@ class _CoordinateAxis:
         if not {"scale_factor", "add_offset"} & variable.attribute.keys():
             return raw
         scale, offset = number_of(variable, "scale_factor", 1), number_of(variable, "add_offset", 0)
+        # netCDF4-python packs with a vector that fits the values, and does not unpack with it.
         if scale is None or offset is None:
             raise self.unusable(
                 f"has a {'scale_factor' if scale is None else 'add_offset'} that is not a number"

@@ -190,6 +190,7 @@ def _repair_once(
                 hint="copy it",
             )
         found = (*find_faults(stored), *find_torn_indexes(stored, restore=not dry_run))
+        # Each dataset has one of the arrays: nothing tells which was copied in.
         if any(f.code == "copy-unclear" for f in found) and not dry_run:
             raise UnsupportedError(
                 "arrays contain copies of several records, and the record of this dataset is unknown",
