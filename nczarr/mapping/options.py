@@ -97,6 +97,7 @@ class WriteOptions:
         verbs=NEW,
         planned=True,
     )
+    # Every reader opens bytes.
     compound: Literal["struct", "bytes"] = option(
         "bytes",
         "store compounds as struct (zarr-python 3.2 and later) or as uint8 (default: bytes)",
@@ -156,6 +157,7 @@ class WriteOptions:
         planned=True,
     )
 
+    # Set by `portable`: zarr-python before 3.1.4 refuses arrays with a top-level object.
     keys_in_attributes: bool = False
 
     def __post_init__(self) -> None:

@@ -132,6 +132,7 @@ class _Comparison:
         yield from self.attributes(fqn, a.attributes, b.attributes)
         if self.storage and a.storage != b.storage:
             yield Difference(fqn, "storage", str(a.storage), str(b.storage))
+        # Values of two types differ everywhere, and one difference tells it.
         if not self.data or a.type != b.type:
             return
         shapes = self.left.shape_of(a), self.right.shape_of(b)

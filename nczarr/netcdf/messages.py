@@ -103,6 +103,7 @@ def _read(stream: IO[bytes], size: int) -> bytearray:
     data = bytearray(size)
     view, done = memoryview(data), 0
     while done < size:
+        # A pipe gives no more bytes than it has.
         count = stream.readinto(view[done:])  # type: ignore[attr-defined]
         if not count:
             raise EOFError
@@ -147,6 +148,7 @@ def _append_columns(columns: list[bytes], values: np.ndarray, type_: model.Type)
 
 
 def _append_texts(columns: list[bytes], flat: np.ndarray) -> None:
+    # Text in a file need not be UTF-8.
     texts = [text.encode("utf-8", "surrogateescape") for text in flat]
     nulls = [isinstance(text, NullText) for text in flat]
     # The length -1 tells a null pointer from an empty text.

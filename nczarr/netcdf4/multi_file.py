@@ -73,6 +73,7 @@ class MFDataset(Dataset):
             from glob import glob
 
             files = sorted(glob(files))
+        # The errors have netCDF4-python's words.
         if files is None or not len(files):
             raise errors.StoreError("no files specified (file list is empty)")
         if master_file is not None and master_file not in files:
@@ -92,6 +93,7 @@ class MFDataset(Dataset):
         names = [n for n, d in own.items() if (d.isunlimited() if aggdim is None else n == aggdim)]
         if not names:
             raise errors.StoreError(f"master dataset {master} does not have a aggregation dimension")
+        # Of several unlimited dimensions, netCDF4-python takes the last one.
         joining = names[-1]
         candidates = [(n, v) for n, v in self.variables.items() if n not in exclude]
         joined = {n: v for n, v in candidates if v.dimensions[:1] == (joining,)}

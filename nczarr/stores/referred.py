@@ -196,6 +196,7 @@ class ParquetReferences:
         try:
             self._size = document["record_size"]
             self._documents = {str(k): v for k, v in document["metadata"].items()}
+            # JSON's true is an int for Python.
             if type(self._size) is not int or self._size < 1:
                 raise ValueError("record_size")
         except (TypeError, KeyError, ValueError, AttributeError) as error:
@@ -321,6 +322,7 @@ def _part(url: object, offset: object, size: object) -> ReferredBytes:
 
 
 def _is_count(value: object) -> TypeGuard[int]:
+    # A negative offset would be counted from the end.
     return type(value) is int and value >= 0
 
 

@@ -57,8 +57,10 @@ def array_of(type_: Type, values: Sequence[Scalar]) -> np.ndarray:
     >>> array_of(STRING, ["a", "b"])
     array(['a', 'b'], dtype=object)
     """
+    # The padding of compounds is part of their bytes.
     array = (np.empty if type_.dtype == object else np.zeros)(len(values), type_.dtype)
     for i, value in enumerate(values):
+        # numpy would take lists of one length apart.
         array[i] = value
     return array
 

@@ -85,6 +85,7 @@ class PictureFigure:
         images = [fig.image("image", source=source, **columns) for source in (self._base, self._detail)]
         if picture.is_map:
             for axis in () if is_projected else (*fig.xaxis, *fig.yaxis):
+                # Degrees have marks at 30 and 60.
                 axis.ticker = models.AdaptiveTicker(base=10, mantissas=[1, 2, 3, 6], desired_num_ticks=8)
         around = e if is_projected else Extent(e.left - 360, e.right + 360, -90, 90)
         for colour, lines, thick in picture.lines(around)[:2]:
@@ -230,6 +231,7 @@ class LineFigure:
             named = {"legend_label": _text(curve)[:30]} if line.instances else {}
             draw = partial(fig.step, mode="center") if colours.categories else fig.line
             draw(x, y, line_width=2, **style, **named)
+            # More circles than that would merge into a band.
             fig.scatter(x, y, size=5, **style).visible = len(line.places) <= 400
             self._sources.append(source)
         hover = [(_text(line.x.label), "@label"), ("value", "@value")]
@@ -244,6 +246,7 @@ class LineFigure:
             source.data = {"place": line.places[part], "value": values[part], "label": labels[part]}
         if self._is_profile and len(line.places):
             low, high = float(line.places.min()), float(line.places.max())
+            # One level has no distance.
             margin = (high - low) * 0.04 or 0.5
             ends = (high + margin, low - margin)[:: 1 if self._is_down else -1]
             self.figure.y_range.update(start=ends[0], end=ends[1])
