@@ -14,7 +14,7 @@ import pickle
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -26,7 +26,7 @@ from nczarr.convert.values.raw import Twin, put_stored, twin_of
 from nczarr.convert.values.resume import checksum
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.formats import Kind
-from nczarr.mapping import DetachedDataset
+from nczarr.mapping import DetachedDataset, DetachedValues
 from nczarr.mapping.dataset.destination import JOB
 from nczarr.model import Dataset, Region
 from nczarr.model.sources import region_shape
@@ -96,15 +96,21 @@ class _OpenJob:
         with ExitStack() as stack:
             self.job = job
             self.target = stack.enter_context(closing(job.target.open()))
+            self._is_forked = job.target.fork is not None
             self.between = stack.enter_context(closing(job.between.open())) if job.between else None
             self.source = stack.enter_context(job.recipe.open(job.states))
             self._twins: dict[str, Twin | None] = {}
             self.close = stack.pop_all().close
 
-    def move(self, fqn: str, region: Region) -> int | None:
+    def writing(self) -> AbstractContextManager[DetachedValues]:
+        """Return the target of one task."""
+        # A fork has all changes since its opening, which each task would send again.
+        return closing(self.job.target.open()) if self._is_forked else nullcontext(self.target)
+
+    def move(self, fqn: str, region: Region, target: DetachedValues) -> int | None:
         """Copy one block; return the checksum of its values if blocks are recorded."""
         # A worker that comes back late would write into a dataset that is complete, or has gone.
-        self.target.refuse_late()
+        target.refuse_late()
         variable = self.source.variable_at(fqn)
         assert variable.data is not None
         if self.job.raw:
@@ -113,12 +119,12 @@ class _OpenJob:
             twin = self._twins[fqn]
             if twin is not None:
                 for chunk in twin(region):
-                    put_stored(self.target.store, chunk)
+                    put_stored(target.store, chunk)
                 return None
         data = variable.data if self.between is None else self.between.data(fqn)
         values = data.read(region)
         crc = checksum(values, variable.type) if self.job.recorded else None
-        self.target.write(fqn, region, values)
+        target.write(fqn, region, values)
         return crc
 
 
@@ -132,11 +138,14 @@ class _StoredJob:
         Of the content, which another program may have replaced.
     target : DetachedDataset
         Without its arrays.
+    data : bytes or None
+        The content, where the store of the dataset takes no other keys than those of Zarr.
     """
 
     token: str
     digest: str
     target: DetachedDataset
+    data: bytes | None = None
 
     @classmethod
     def of(cls, job: Job) -> _StoredJob:
@@ -155,15 +164,19 @@ class _StoredJob:
                 hint="give a path or a URL that they can open",
             ) from error
         # Each task has it with it; the arrays, of which there may be thousands, are in the stored job.
-        place = replace(job.target, arrays={})
+        place, digest = replace(job.target, arrays={}), hashlib.sha256(data).hexdigest()
+        if job.target.fork is not None:
+            return cls(job.token, digest, replace(place, fork=None), data)
         with closing(place.open()) as opened:
             opened.store.set(JOB, data)
-        return cls(job.token, hashlib.sha256(data).hexdigest(), place)
+        return cls(job.token, digest, place)
 
     def load(self) -> Job:
         """Read the job."""
-        with closing(self.target.open()) as opened:
-            data = opened.store.get(JOB)
+        data = self.data
+        if data is None:
+            with closing(self.target.open()) as opened:
+                data = opened.store.get(JOB)
         # Unpickling runs code: only the job that this copy has stored is loaded.
         if data is None or hashlib.sha256(data).hexdigest() != self.digest:
             raise NCZarrError("the copy has ended", path=self.target.place)
@@ -172,8 +185,18 @@ class _StoredJob:
 
     def remove(self) -> None:
         """Delete the job."""
+        if self.data is not None:
+            return
         with suppress(NCZarrError), closing(self.target.open()) as opened:
             opened.store.delete(JOB)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The result of a task: the checksum of each block if blocks are recorded, and changes that the driver merges."""
+
+    checksums: Sequence[int | None]
+    changes: bytes | None = None
 
 
 _open_jobs: dict[str, _OpenJob] = {}
@@ -182,7 +205,7 @@ _running: Counter[str] = Counter()
 _lock = make_lock(Rank.OWNER)
 
 
-def _run(stored: _StoredJob, blocks: Sequence[Place]) -> list[int | None]:
+def _run(stored: _StoredJob, blocks: Sequence[Place]) -> Moved:
     """Copy some blocks, one after the other, in a worker."""
     token = stored.token
     # The first two tasks in a process would open the source twice.
@@ -198,11 +221,12 @@ def _run(stored: _StoredJob, blocks: Sequence[Place]) -> list[int | None]:
             found = _open_jobs[token] = _OpenJob(stored.load())
         _running[token] += 1
     try:
-        done = []
-        for fqn, region in blocks:
-            with error_context(fqn=fqn):
-                done.append(found.move(fqn, region))
-        return done
+        checksums = []
+        with found.writing() as target:
+            for fqn, region in blocks:
+                with error_context(fqn=fqn):
+                    checksums.append(found.move(fqn, region, target))
+            return Moved(checksums, target.changes())
     finally:
         with _lock:
             _running[token] -= 1
@@ -246,6 +270,7 @@ class Cluster:
         task_bytes: int,
         raw: bool,
         done: Callable[[str, Region, int], None] | None,
+        merge: Callable[[bytes], None],
         between: DetachedDataset | None = None,
     ) -> None:
         """Copy all blocks; call `done` with each written block and the checksum of its values.
@@ -256,6 +281,8 @@ class Cluster:
             How many bytes one task moves, or one block.
         raw : bool
             Copy chunks undecoded where source and target store the same bytes.
+        merge : callable
+            Takes the changes over that a worker has made in a fork of the target.
         between : DetachedDataset, optional
             The intermediate dataset with the values; default: the values are in the sources.
 
@@ -292,8 +319,10 @@ class Cluster:
         try:
             with closing(self.engine.run(_run, calls(), weigh)) as finished:
                 for (_, together), future in finished:
-                    found = self.engine.result(future, fqn=together[0][0])
-                    for (fqn, region), crc in zip(together, found, strict=True):
+                    found: Moved = self.engine.result(future, fqn=together[0][0])
+                    if found.changes is not None:
+                        merge(found.changes)
+                    for (fqn, region), crc in zip(together, found.checksums, strict=True):
                         if done is not None and crc is not None:
                             done(fqn, region, crc)
                         progress.advance(size_of((fqn, region)), fqn)

@@ -43,6 +43,7 @@ from nczarr.model.common_chunks import Units
 from nczarr.model.nodes import JoinRecord
 from nczarr.model.typed import is_named
 from nczarr.options import named, verb_named
+from nczarr.stores.remote.icechunk_forks import forked, is_session_store
 from nczarr.system.logs import logger_of
 from nczarr.transfer import PartOfProgress, Progress, dataset_bytes, reporting
 
@@ -561,21 +562,35 @@ class CopyTask:
             state = state_of_target(target, fingerprint(), request.access.target_options)
         how = "continuing the copy of" if state == "resumable" else "copying"
         logger_of(__name__).info("%s: %s %s", name_of(target), how, sources)
-        sink = sink_of(
-            target,
-            dataset,
-            form,
-            # Without a record, the content of the unfinished dataset is unknown.
-            overwrite=overwrite or state == "unknown",
-            durable=request.trust.durable,
-            storage_options=request.access.target_options,
-            resume=resume and state != "unknown",
-        )
-        FillTask(request, dataset, sink, source, fingerprint, cluster, refuse_changes).run()
+        with self._place(cluster) as place:
+            sink = sink_of(
+                place,
+                dataset,
+                form,
+                # Without a record, the content of the unfinished dataset is unknown.
+                overwrite=overwrite or state == "unknown",
+                durable=request.trust.durable,
+                storage_options=request.access.target_options,
+                resume=resume and state != "unknown",
+            )
+            FillTask(request, dataset, sink, source, fingerprint, cluster, refuse_changes).run()
         losses = tuple(getattr(sink, "losses", ()))
         if request.trust.verify and (difference := self.difference(dataset, form, losses)) is not None:
             raise NCZarrError(f"the copy differs from its source: {difference}", path=str(target))
         return losses
+
+    def _place(self, cluster: Cluster | None) -> AbstractContextManager[object]:
+        """Return the place of the output: the target, or a fork of a session of Icechunk that workers change."""
+        target = self.request.target
+        if cluster is None or not is_session_store(target):
+            return nullcontext(target)
+        if cluster.engine.forks:  # the first request in such a worker never ended
+            raise UnsupportedError(
+                "the workers of this executor are copies of this process without its threads, which Icechunk needs",
+                path=str(target),
+                hint=f"{named('executor', 'processes')}, or an executor with multiprocessing.get_context('spawn')",
+            )
+        return forked(target)
 
     def engine(self) -> AbstractContextManager[Engine | None]:
         """Connect to the requested workers."""

@@ -79,6 +79,12 @@ class Engine:
         self._silence = limit("NCZARR_TASK_SECONDS")
 
     @property
+    def forks(self) -> bool:
+        """True if the workers begin as copies of this process, without its threads."""
+        context = getattr(self.executor, "_mp_context", None)
+        return context is not None and context.get_start_method() == "fork"
+
+    @property
     def block_limit(self) -> int:
         """The maximum size of a block in bytes, so that the running tasks do not exceed the memory."""
         # A worker holds a block twice, as values and encoded.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ from nczarr.formats import local_path
 from nczarr.mapping import DetachedDataset, StoredDataset
 from nczarr.model import CornerSource, Dataset, DatasetSink, MemorySource
 from nczarr.options import named
+from nczarr.stores.remote.icechunk_forks import merge_fork
 from nczarr.transfer import Block, Progress, Work, data_bytes, value_bytes
 
 if TYPE_CHECKING:
@@ -184,7 +186,8 @@ class FillTask:
         assert isinstance(self.sink, StoredDataset)
         request = self.request
         effort = request.effort
-        detached = DetachedDataset.of(self.sink, request.target, request.access.target_options)
+        detached = DetachedDataset.of(self.sink, request.target, request.access.target_options, merges=True)
+        merge = partial(merge_fork, self.sink.store)
         done = self._record.manifest.add if self._record is not None else None
         task_bytes = cluster.task_bytes(sum(data_bytes(data) for _, _, data in work))
 
@@ -202,6 +205,7 @@ class FillTask:
                 task_bytes=task_bytes,
                 raw=False,
                 done=report,
+                merge=merge,
                 between=between,
             )
 
@@ -223,6 +227,7 @@ class FillTask:
             task_bytes=task_bytes,
             raw=not request.trust.resume,
             done=done,
+            merge=merge,
         )
 
     def _end(self, error: BaseException) -> None:

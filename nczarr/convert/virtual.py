@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
@@ -34,6 +34,7 @@ from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, document
 from nczarr.model import ArraySource, Dataset, Filter, Variable, rewrite
 from nczarr.options import named
 from nczarr.stores.reach import place_of
+from nczarr.stores.remote.icechunk_forks import is_session_store
 from nczarr.system.atomic import (
     create_directory,
     partial_path,
@@ -304,7 +305,7 @@ def write_virtual(
     DatasetExistsError
         If the target exists and `overwrite` is false, or if it is not a target of the same form.
     """
-    if _is_session_store(target):
+    if is_session_store(target):
         found = find_references(dataset, source)
         unchanged()
         _write_session(found, target)
@@ -463,10 +464,6 @@ def _text(value: bytes) -> str:
 
 
 # --- Icechunk
-
-
-def _is_session_store(target: object) -> TypeGuard[IcechunkStore]:
-    return type(target).__module__.startswith("icechunk") and hasattr(target, "set_virtual_refs")
 
 
 def _write_repository(found: References, path: Path) -> None:

@@ -31,6 +31,7 @@ import numpy as np
 
 import nczarr
 from nczarr.convert import engine as engines
+from nczarr.convert.cluster import Moved
 from nczarr.convert.many import scan as scanning
 from nczarr.convert.many.scan import ScanRow
 from nczarr.model import DOUBLE, FLOAT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable
@@ -82,7 +83,7 @@ class ModelledEngine(engines.Engine):
         end, _, count, future = heapq.heappop(self.executor.running)
         self.executor.waited += max(0.0, end - self.executor.now)
         self.executor.now = max(self.executor.now, end)
-        future.set_result([0] * count)  # it calls back, and comes into the queue
+        future.set_result(Moved([0] * count))  # it calls back, and comes into the queue
         self.executor._since = time.process_time()
         return self._finished.get()
 

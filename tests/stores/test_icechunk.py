@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import numpy as np
 import pytest
 
 import nczarr
-from nczarr.errors import ReadOnlyError, StoreError
+from nczarr import model
+from nczarr.errors import ReadOnlyError, StoreError, UnsupportedError
 from nczarr.stores import open_store
 from nczarr.stores.remote.zarr_store import ZarrStore
 
@@ -156,3 +159,90 @@ def test_two_writers_of_other_chunks_rebase_and_two_that_grow_conflict(archive: 
     with pytest.raises(icechunk.RebaseFailedError):
         second.rebase(icechunk.ConflictDetector())
     assert len(grown(archive)[0]) == 6
+
+
+# --- several processes
+
+
+def fields(name: Path, number: int) -> Path:
+    """A file of a join with eight chunks of each of two variables, and one of coordinates."""
+    with nczarr.Dataset(name, "w") as made:
+        made.createDimension("t")
+        made.createDimension("x", 600)
+        time = made.createVariable("t", "f8", ("t",))
+        time.units = "days since 2000-01-01"
+        time[:] = number * 8 + np.arange(8.0)
+        made.createVariable("x", "f4", ("x",))[:] = np.arange(600)
+        for scale, name_ in enumerate(("u", "v")):
+            values = made.createVariable(name_, "f4", ("t", "x"), chunksizes=(1, 600))
+            values[:] = scale + number + np.arange(4800).reshape(8, 600)
+    return name
+
+
+@pytest.mark.parametrize("executor", ["processes", "threads"])
+def test_workers_change_forks_of_a_session_that_the_driver_merges(tmp_path: Path, executor: str) -> None:
+    files = [fields(tmp_path / f"{number}.nc", number) for number in range(3)]
+    nczarr.join(files, tmp_path / "alone.zarr", along="t")
+    repository = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path / "repo")))
+    session = repository.writable_session("main")
+    with ThreadPoolExecutor(3) as threads:
+        workers: Any = threads if executor == "threads" else executor
+        nczarr.join(files, session.store, along="t", executor=workers, verify=True)
+        session.commit("three days")
+        found = repository.readonly_session("main")
+        assert nczarr.digest(found.store) == nczarr.digest(tmp_path / "alone.zarr")
+        # A dataset is replaced in the same way; the old one stays until the commit.
+        session = repository.writable_session("main")
+        nczarr.copy(files[0], session.store, executor=workers, overwrite=True)
+        assert nczarr.digest(repository.readonly_session("main").store) == nczarr.digest(
+            tmp_path / "alone.zarr"
+        )
+        session.commit("the first day")
+    found = repository.readonly_session("main")
+    assert nczarr.digest(found.store) == nczarr.digest(files[0])
+    nczarr.append(files[1], (session := repository.writable_session("main")).store)
+    session.commit("and the second")
+    nczarr.join(files[:2], tmp_path / "two.zarr", along="t")
+    found = repository.readonly_session("main")
+    assert nczarr.digest(found.store) == nczarr.digest(tmp_path / "two.zarr")
+
+
+def test_a_copy_by_workers_that_fails_leaves_the_session_unchanged(tmp_path: Path) -> None:
+    source = fields(tmp_path / "0.nc", 0)
+    repository = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path / "repo")))
+    session = repository.writable_session("main")
+    with ThreadPoolExecutor(2) as workers:
+        with pytest.raises(OSError, match="the worker is full"):
+            nczarr.copy(source, session.store, executor=workers, preprocess=Failing())
+        assert not session.has_uncommitted_changes
+        nczarr.copy(source, session.store, executor=workers)
+        assert session.has_uncommitted_changes
+        with pytest.raises(UnsupportedError, match=r"changes that are not committed.*commit it"):
+            nczarr.copy(source, session.store, executor=workers, overwrite=True)
+        with (
+            ProcessPoolExecutor(1, get_context("fork")) as copies,
+            pytest.raises(UnsupportedError, match=r"copies of this process.*get_context\('spawn'\)"),
+        ):
+            nczarr.copy(source, session.store, executor=copies, overwrite=True)
+    session.commit("once")
+    assert nczarr.digest(repository.readonly_session("main").store) == nczarr.digest(source)
+
+
+class Failing:
+    """Give a dataset whose second half cannot be read in a task."""
+
+    def __call__(self, dataset: model.Dataset) -> model.Dataset:
+        return model.rewrite(dataset, variable=lambda fqn, v: v.with_data(Full(v.data)) if fqn == "/v" else v)
+
+
+class Full:
+    """Values of which the last steps cannot be read."""
+
+    def __init__(self, data: Any) -> None:
+        self.shape, self.dtype, self._data = data.shape, data.dtype, data
+
+    def read(self, region: model.Region, out: np.ndarray | None = None) -> np.ndarray:
+        if region[0].stop > 4:
+            raise OSError("the worker is full")
+        values: np.ndarray = self._data.read(region, out)
+        return values
