@@ -350,7 +350,7 @@ def _new_directory(path: Path) -> Iterator[Path]:
             create_directory(partial, path)
             yield partial
             if path.exists():
-                replace_directory(partial, path)
+                replace_directory(partial, path, lambda: sync_tree(partial))
             else:
                 sync_tree(partial)
                 os.rename(partial, path)

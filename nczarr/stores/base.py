@@ -465,6 +465,9 @@ class Store(ABC):
         a whole.
         """
 
+    def sync_early(self, wanted: bool = True) -> None:  # noqa: B027
+        """Sync the files of a new dataset in the background, so that :meth:`settle` waits for the last ones only."""
+
     def settle(self) -> None:  # noqa: B027
         """Wait until the disk has all writes."""
 

@@ -22,6 +22,7 @@ from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_p
 from nczarr.system.atomic import create_file, is_partial, move_to_free_name, value_name
 from nczarr.system.descriptors import read_at
 from nczarr.system.durability import WriteOrder, sync_tree
+from nczarr.system.early_sync import EarlySync
 from nczarr.system.failures import system_error
 
 #: The key has no file: there is no such file, or a file stands in the place of a directory.
@@ -90,6 +91,8 @@ class LocalStore(Store):
         self.is_shared = False
         #: Keeps the order of :meth:`keep_order`.
         self.order: WriteOrder | None = None
+        #: The files of a new dataset that may be on the disk; it needs no order.
+        self.early: EarlySync | None = None
         self._unordered = False  # there may be writes since an order was kept
         self._exact: set[str] = set()  # existing names, below a root that ignores case
         if mode != "w" and not self.root.is_dir():
@@ -102,7 +105,7 @@ class LocalStore(Store):
 
     def __getstate__(self) -> dict[str, Any]:
         # A Dask worker opens the directory by its name: a number of a descriptor means another file there.
-        return {**self.__dict__, "_held": None}
+        return {**self.__dict__, "_held": None, "early": None}
 
     # --- the identity of the directory
 
@@ -135,10 +138,19 @@ class LocalStore(Store):
             self.order = WriteOrder(self._base, unknown=self._unordered)
             self._unordered = False
 
+    def sync_early(self, wanted: bool = True) -> None:
+        if self.early is None and wanted:
+            self.early = EarlySync()
+        elif self.early is not None:
+            self.early.wanted = wanted  # it keeps the errors of the disk
+
     def settle(self) -> None:
+        early, self.early = self.early, None
         try:
+            if early is not None:
+                early.end()
             if self.order is None:
-                sync_tree(self.root)
+                sync_tree(self.root, None if early is None else early.is_synced)
             else:
                 self.order.settle()
         except OSError as error:
@@ -313,7 +325,7 @@ class LocalStore(Store):
         try:
             if self._case_sensitive is False:
                 self._check_case(key)
-            put_file(path, write, place_checked, self.order, document=_is_document(key))
+            put_file(path, write, place_checked, self.order, early=self.early, document=_is_document(key))
         except OSError as error:
             self._fail("write", key, error)
 
@@ -532,6 +544,7 @@ def put_file(
     place: Callable[[str, str], object],
     order: WriteOrder | None,
     *,
+    early: EarlySync | None = None,
     document: bool = False,
 ) -> None:
     """Write a file under a temporary name, and move it to its place; missing directories are created.
@@ -542,6 +555,8 @@ def put_file(
         Writes the bytes to a file descriptor.
     place : callable
         Moves the file from the first path to the second.
+    early : EarlySync, optional
+        Syncs the file in the background.
     document : bool
         True for a document: it describes chunks, and an empty one would make all unreadable.
     """
@@ -558,6 +573,8 @@ def put_file(
             place(temporary, path)
             if order is not None:
                 order.note(path, synced=waits)
+            elif early is not None:
+                early.note(path)
         except BaseException:
             # An interrupt may come after the rename.
             with contextlib.suppress(FileNotFoundError):

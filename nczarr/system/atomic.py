@@ -23,13 +23,13 @@ import shutil
 import stat
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import IO, TextIO
 
-from nczarr.system.durability import sync_folder_of, sync_path, sync_tree
+from nczarr.system.durability import sync_folder_of, sync_path
 from nczarr.system.failures import writing
 from nczarr.system.forks import Origin
 from nczarr.system.warning import warn
@@ -498,19 +498,19 @@ def _rename(first: str | Path, second: str | Path, flag: int) -> bool:
     return bool(done)
 
 
-def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> None:
+def replace_directory(partial: Path, target: Path, sync: Callable[[], None] | None) -> None:
     """Replace a directory by a complete new version, and remove the old version.
 
-    If the system can exchange names, the target exists at every moment. If `durable` is true, the new version is synced
-    to disk before it is renamed, and the new name is synced before the old version is removed. The new version gets the
-    owner, mode and access control list of the old one. If a part of the old version cannot be removed, a
+    If the system can exchange names, the target exists at every moment. The new version is synced to disk by `sync`
+    before it is renamed, and the new name before the old version is removed; with None, neither waits. The new version
+    gets the owner, mode and access control list of the old one. If a part of the old version cannot be removed, a
     :class:`LeftoverWarning` names it.
     """
     keep_rights(target, partial)
-    if durable:
+    if sync is not None:
         # Bytes before the name: ext4 and XFS keep a new name without its bytes after a loss of power
         # (`tests/trust/power.py`).
-        sync_tree(partial)
+        sync()
     old = partial
     # Without an exchange there is a moment without the dataset: `restore` brings the old one back after a kill in
     # it.
@@ -528,7 +528,7 @@ def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> N
                     f"the old version of {target} is {old}; rename it, or run nczarr clean {target}"
                 )
             raise
-    if durable:
+    if sync is not None:
         # The old version goes only when the disk has the new name.
         sync_folder_of(target)
     # The new version is complete, so an error here must not make it fail: a warning names what stays.

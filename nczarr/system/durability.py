@@ -15,7 +15,7 @@ from _thread import get_ident, start_new_thread
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain, islice
+from itertools import filterfalse, islice
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -26,20 +26,20 @@ _NO_SUCH_WAY = frozenset(
     {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EROFS, errno.ENOTTY, errno.EBADF}
 )
 #: Errors of files and directories that cannot be opened for syncing, such as directories without read permission.
-_UNOPENED = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOENT, errno.ENOTDIR, errno.ENXIO})
-#: Maximum number of files to sync individually. For more files, sync the whole file system if the system supports it.
-FEW_FILES = 1000
+UNOPENED = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOENT, errno.ENOTDIR, errno.ENXIO})
 #: Maximum number of files to sync sequentially.
 _FEW_AT_ONCE = 4
 #: Maximum number of files to sync concurrently: the journal of a file system writes them together.
-_THREADS = 16
+MOST_THREADS = 16
 #: Number of files for each thread after the first two: more threads cost more time than they save.
 _FILES_PER_THREAD = 8
-#: Maximum number of paths to record.
+#: Maximum number of new files to record before they are synced.
 _MOST_NOTED = 20_000
+#: Number of paths to list at a time.
+_LISTED = 50_000
 #: Maximum number of deferred changes, each of which may keep a file open.
 _MOST_DEFERRED = 64
-_OPEN = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
+OPEN = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
 
 
 def sync_descriptor(descriptor: int, *, only_data: bool = False) -> None:
@@ -82,11 +82,11 @@ def sync_path(path: str | os.PathLike[str], *, only_data: bool = False) -> None:
     ...     sync_path(file.name); sync_path(os.path.dirname(file.name))
     """
     try:
-        descriptor = os.open(path, _OPEN)
+        descriptor = os.open(path, OPEN)
     except OSError as error:
         # A file may be removed by another thread before its turn, and a directory without permission to read
         # cannot be synced by its user at all.
-        if error.errno in _UNOPENED:
+        if error.errno in UNOPENED:
             return
         raise
     try:
@@ -105,7 +105,7 @@ def sync_file_system(path: str) -> bool:
     if sys.platform != "linux":
         return False
     try:
-        descriptor = os.open(path, _OPEN)
+        descriptor = os.open(path, OPEN)
     except OSError:
         return False
     try:
@@ -116,17 +116,19 @@ def sync_file_system(path: str) -> bool:
         os.close(descriptor)
 
 
-def sync_all(paths: Iterable[str], root: str, data: Container[str] = ()) -> None:
-    """Sync files and directories of the file system of `root` to disk; of those in `data`, only the bytes.
+def sync_all(paths: Iterable[str], data: Container[str] = ()) -> None:
+    """Sync files and directories to disk; of those in `data`, only the bytes.
 
     `paths` must list files before the directories that contain them.
     """
     paths = iter(paths)
-    few = list(islice(paths, FEW_FILES + 1))  # a whole tree is not listed to find that it is large
-    if len(few) > FEW_FILES and sync_file_system(root):
-        return
-    left, errors = deque(chain(few, paths)), list[BaseException]()
-    ended: SimpleQueue[None] = SimpleQueue()
+    # One sync of the file system would also wait for the files of other programs.
+    while some := deque(islice(paths, _LISTED)):
+        _sync_listed(some, data)
+
+
+def _sync_listed(left: deque[str], data: Container[str]) -> None:
+    errors, ended = list[BaseException](), SimpleQueue[None]()
 
     def work() -> None:
         try:
@@ -155,13 +157,19 @@ def sync_all(paths: Iterable[str], root: str, data: Container[str] = ()) -> None
 
 def _helpers(files: int) -> int:
     """Return the number of threads that sync files beside the calling one."""
-    return min(2 + files // _FILES_PER_THREAD, _THREADS) if files > _FEW_AT_ONCE else 0
+    return min(2 + files // _FILES_PER_THREAD, MOST_THREADS) if files > _FEW_AT_ONCE else 0
 
 
-def sync_tree(root: str | os.PathLike[str]) -> None:
-    """Sync everything below a directory, and the name of the directory, to disk."""
+def sync_tree(root: str | os.PathLike[str], is_synced: Callable[[str], bool] | None = None) -> None:
+    """Sync everything below a directory, and the name of the directory, to disk.
+
+    Parameters
+    ----------
+    is_synced : callable, optional
+        Tells of a file whether the disk has it already.
+    """
     root = os.fspath(root)
-    sync_all(_below(root), root)
+    sync_all(filterfalse(is_synced or (lambda path: False), _below(root)))
     sync_folder_of(root)
 
 
@@ -227,16 +235,24 @@ class WriteOrder:
         with TABLES:
             if not synced and not self._all:
                 self._files.add(path)
-                # Above this number, one sync of the file system is faster than a list of paths, which has no bound.
-                if len(self._files) > _MOST_NOTED:
-                    self._files.clear()
-                    self._all = True
             self._folders.add(folder)
             # A new directory is a name in the one above: without it, its files are unreachable after a loss of power.
             while len(folder) > len(self.root) and folder not in self._named:
                 self._named.add(folder)
                 folder = folder.rpartition("/")[0]
                 self._folders.add(folder)
+        if len(self._files) > _MOST_NOTED:  # the list of paths needs a bound
+            self._sync_files()
+
+    def _sync_files(self) -> None:
+        with TABLES:
+            files, self._files = self._files, set()
+        try:
+            sync_all(files)
+        except BaseException:
+            with TABLES:
+                self._files |= files
+            raise
 
     def note_changed(self, path: str) -> None:
         """Record new bytes in a file whose name is recorded or synced."""
@@ -339,7 +355,7 @@ class WriteOrder:
                 try:
                     if not everything:
                         paths = [*files, *changed, *(entry.path for entry in deferred if entry not in waited)]
-                        sync_all([*paths, *sorted(folders, reverse=True)], self.root, changed)
+                        sync_all([*paths, *sorted(folders, reverse=True)], changed)
                     elif not sync_file_system(self.root):
                         sync_tree(self.root)
                 except BaseException:

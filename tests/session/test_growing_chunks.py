@@ -88,9 +88,9 @@ def test_a_sync_of_all_variables_waits_a_few_times(
     waits: list[list[str]] = []
     sync_all = durability.sync_all
 
-    def count(paths: Iterable[str], root: str, data: Container[str] = ()) -> None:
+    def count(paths: Iterable[str], data: Container[str] = ()) -> None:
         waits.append(listed := list(paths))
-        sync_all(listed, root, data)
+        sync_all(listed, data)
 
     monkeypatch.setattr(durability, "sync_all", count)
     dataset = make(tmp_path / "d.zarr", **options)

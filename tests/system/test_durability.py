@@ -27,6 +27,7 @@ import nczarr
 from nczarr.errors import StoreError
 from nczarr.stores import LocalStore
 from nczarr.system import atomic, durability
+from nczarr.system.early_sync import EarlySync
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
@@ -230,19 +231,103 @@ def test_names_of_new_directories_are_synced(tmp_path: Path, monkeypatch: pytest
     assert len(synced) == 5
 
 
-def test_many_files_are_synced_with_their_file_system(
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of the files and directories that are synced, in turn."""
+    paths: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    )
+    return paths
+
+
+def test_many_new_files_wait_without_the_files_of_other_programs(
+    synced: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durability, "sync_file_system", lambda path: pytest.fail("waits for other programs"))
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as dataset:
+        dataset.createDimension("x", 1100)
+        dataset.createVariable("v", "f8", ("x",), chunksizes=(1,))[:] = range(1, 1101)
+    with nczarr.Dataset(tmp_path / "a.zarr", "a") as dataset:
+        dataset.createVariable("w", "f8", ("x",), chunksizes=(1,))[:] = range(1, 1101)
+    chunks = {str(path) for path in (tmp_path / "a.zarr").rglob("c/*")}
+    assert len(chunks) == 2200
+    assert chunks <= set(synced)
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "new/newer/a.zarr"])
+def test_only_directories_that_a_dataset_makes_are_synced(
+    name: str, synced: list[str], tmp_path: Path
+) -> None:
+    with nczarr.Dataset(tmp_path / name, "w") as dataset:
+        dataset.createVariable("v", "f8", ())[...] = 1
+    outside = {path for path in synced if not path.startswith(f"{tmp_path}/")}
+    assert outside == {str(tmp_path)}  # it has the first new name
+    assert {str(folder) for folder in (tmp_path / name).parents if folder.is_relative_to(tmp_path)} <= set(
+        synced
+    )
+    assert len(synced) <= 15
+
+
+def test_files_of_a_new_dataset_are_synced_while_later_ones_are_made(
+    synced: list[str], tmp_path: Path
+) -> None:
+    store = LocalStore(tmp_path / "a", "w")
+    store.sync_early()
+    for number in range(200):
+        store.set(f"c/{number}", b"values")
+    early = store.early
+    assert early is not None
+    for _ in range(1000):
+        if len(synced) > 150:
+            break
+        time.sleep(0.01)
+    assert len(synced) > 150, "nothing is synced before the end"
+    store.set("c/0", b"changed")
+    store.settle()
+    assert synced.count(f"{tmp_path}/a/c/0") == 2
+    assert sum(synced.count(f"{tmp_path}/a/c/{number}") == 1 for number in range(200)) > 150
+    assert set(synced) >= {*map(str, (tmp_path / "a").rglob("*")), str(tmp_path / "a"), str(tmp_path)}
+
+
+def test_a_file_that_changes_after_its_sync_is_synced_again(tmp_path: Path) -> None:
+    early, paths = EarlySync(), [str(tmp_path / str(number)) for number in range(40)]
+    for path in paths:
+        Path(path).write_bytes(b"values")
+    for path in paths:
+        early.note(path)
+    for _ in range(1000):
+        if early.is_synced(paths[0]):
+            break
+        time.sleep(0.01)
+    assert early.is_synced(paths[0])
+    with open(paths[0], "r+b") as file:
+        file.write(b"V")
+    assert not early.is_synced(paths[0])
+    early.end()
+
+
+def test_an_error_of_the_disk_in_the_background_is_raised_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[str] = []
-    monkeypatch.setattr(durability, "FEW_FILES", 2)
-    monkeypatch.setattr(durability, "sync_file_system", lambda path: bool(calls.append(path)) or True)
-    monkeypatch.setattr(durability, "sync_path", lambda path, **_: pytest.fail(f"{path} was synced alone"))
-    store = LocalStore(tmp_path, "r+")
-    store.keep_order()
-    for number in range(5):
+    failed: list[int] = []
+
+    def fsync(descriptor: int) -> None:
+        if not failed:  # Linux reports an error once
+            failed.append(descriptor)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store = LocalStore(tmp_path / "a", "w")
+    store.sync_early()
+    for number in range(40):
         store.set(f"c/{number}", b"values")
-    store.settle()
-    assert len(calls) == 1
+    for _ in range(1000):
+        if failed:
+            break
+        time.sleep(0.01)
+    with pytest.raises(StoreError, match="cannot write"):
+        store.settle()
 
 
 def test_the_documents_of_a_new_dataset_are_synced_with_its_values(
@@ -252,10 +337,10 @@ def test_the_documents_of_a_new_dataset_are_synced_with_its_values(
     waits: list[int] = []
     sync_all = durability.sync_all
 
-    def count(paths: Iterable[str], root: str, data: Container[str] = ()) -> None:
+    def count(paths: Iterable[str], data: Container[str] = ()) -> None:
         listed = list(paths)
         waits.append(len(listed))
-        sync_all(listed, root, data)
+        sync_all(listed, data)
 
     monkeypatch.setattr(durability, "sync_all", count)
 
@@ -339,4 +424,4 @@ def test_the_error_of_the_thread_that_ends_last_is_raised(
     monkeypatch.setattr(durability, "SimpleQueue", Queue)
     monkeypatch.setattr(durability, "sync_path", sync)
     with pytest.raises(OSError, match="Input/output error"):
-        durability.sync_all(paths, str(tmp_path))
+        durability.sync_all(paths)

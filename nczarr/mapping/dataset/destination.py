@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -322,13 +323,15 @@ class _NewDirectory(_InPlace):
     ) -> None:
         super().__init__(store, seen, resume=resume)
         self._created = created
+        #: The directories that get a new name: that of another directory than the dataset's, which is made first.
+        self._named = [above for below, above in pairwise(store.root.parents) if not below.is_dir()]
 
     def finish(self, *, durable: bool = True) -> Store | None:
         super().finish(durable=durable)
         if durable:
             self.store.settle()
-            # A directory without a name on the disk takes all below it along.
-            for folder in self.store.root.parents:  # these may be new, too
+            # A directory without a name on the disk takes all below it along. The program itself has made others.
+            for folder in self._named:
                 sync_path(folder)
         return None
 
@@ -370,7 +373,7 @@ class _ReplacedDirectory(Destination):
         try:
             # Asked again: a writer may have opened the old dataset during the copy, and its changes would vanish.
             _refuse_locked(self._final, self.store.url)
-            atomic.replace_directory(self._temporary, self._final, durable=durable)
+            atomic.replace_directory(self._temporary, self._final, self.store.settle if durable else None)
         except BaseException as error:
             # The final name belongs to the old or the new dataset; the other one is not needed any more.
             # Without the final name, the temporary directory is the only dataset.

@@ -97,6 +97,8 @@ class StoredDataset:
         self._closed = False
         self._marked = False
         self._durable = True
+        if destination is not None:
+            self.store.sync_early()
         self.written: set[str] = set()
         self._data: dict[str, VariableData] = {}
         self.groups: Mapping[str, str] = found.groups
@@ -188,7 +190,9 @@ class StoredDataset:
     def durable(self, durable: bool) -> None:
         self._durable = durable
         # A new dataset is synced as a whole before it gets its name.
-        if not self.hidden and self.writable:
+        if self.hidden:
+            self.store.sync_early(durable)
+        elif self.writable:
             self.store.keep_order(durable)
 
     @property

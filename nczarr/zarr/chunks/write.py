@@ -372,7 +372,7 @@ class _ChunkFiles:
 
     def _replace(self, key: str, data: Buffer) -> None:
         write = partial(write_bytes, as_view(data))
-        put_file(self.chunks.folder + key, write, os.replace, self.store.order)
+        put_file(self.chunks.folder + key, write, os.replace, self.store.order, early=self.store.early)
 
 
 def _serialized(values: np.ndarray, chain: Chain) -> Buffer:
