@@ -182,6 +182,7 @@ def fsspec_options(url: str, options: Mapping[str, Any] | None) -> dict[str, Any
 
 def s3_endpoint() -> str | None:
     """Return the endpoint of S3 in the environment."""
+    # fsspec keeps clients by their options: with another variable, a program went on with its first server.
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 

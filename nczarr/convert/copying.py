@@ -614,6 +614,7 @@ class CopyTask:
             return None
         from nczarr.convert.cluster import Cluster, Recipe
 
+        # Without the joined model, each worker joined all files again.
         joined = dataset if self.sources.are_joined else None
         return Cluster(engine, Recipe(self.sources, self.request.output, kind, joined))
 

@@ -264,6 +264,7 @@ def _joined(data: JoinedSource, source: object) -> ReferredChunks | None:
 #: The key of the states of the files in both forms of kerchunk; other readers ignore it.
 FILES = "nczarr_files"
 #: Number of references of one variable in one Parquet file.
+# fsspec's default.
 RECORD = 10_000
 #: A row of a Parquet file: the place of a chunk (path or URL, offset, size), or its bytes.
 Row = tuple[str | None, int, int, bytes | None]
@@ -352,6 +353,7 @@ def _new_directory(path: Path) -> Iterator[Path]:
             if path.exists():
                 replace_directory(partial, path, lambda: sync_tree(partial))
             else:
+                # A rename may reach the disk before the bytes of the files.
                 sync_tree(partial)
                 os.rename(partial, path)
                 sync_folder_of(path)
@@ -545,6 +547,7 @@ def _changed(url: str) -> datetime | None:
 _WRITERS: dict[str, Callable[[References, Path], None]] = {
     ".json": _write_json,
     ".parquet": _write_parquet,
+    # The suffix of kerchunk's examples.
     ".parq": _write_parquet,
     ".icechunk": _write_repository,
 }

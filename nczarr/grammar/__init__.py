@@ -38,6 +38,7 @@ def portable(pattern: str) -> str:
     >>> _POSSESSIVE_GROUP.sub(r"\1", "(?:[ab]*+|c){0,5}+(d)?+")
     '(?:[ab]*+|c){0,5}(d)?'
     """
+    # Python before 3.11.5 matches possessive groups with choices wrongly: 1-2 was refused, and 017 was 17.
     return pattern if sys.version_info >= _EXACT else _POSSESSIVE_GROUP.sub(r"\1", pattern)
 
 

@@ -140,6 +140,7 @@ class RemoteSink(FileSink):
             raise errors.ReadOnlyError("HTTP URLs are read-only", path=url)
         self._url = url
         self._fs, self._path = _file_system(url, options)
+        # A server that says nothing was taken for a missing file, after minutes.
         _reach(self._fs, self._path, url)
         if not overwrite and self._fs.exists(self._path):
             raise errors.DatasetExistsError(

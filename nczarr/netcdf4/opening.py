@@ -417,6 +417,7 @@ class Opening:
             with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as written:
                 for key, value in keys.items():
                     written.writestr(key, value)
+            # A view of the buffer raises BufferError if the collector finalizes the buffer first.
             return memoryview(buffer.getvalue())
 
         session.at_close = archive

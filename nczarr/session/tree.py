@@ -478,6 +478,7 @@ class GroupNode(_AttributedNode):
             raise errors.EditError(f"NetCDF: String match to name in use: the {kind} {name!r}", fqn=self.fqn)
         # A node of this name that netCDF cannot represent would be overwritten.
         if shared or kind in ("variable", "group"):
+            # Refused by the flush, the name stayed in the tree, and no later change was stored.
             self._check_omitted(lambda fqn: fqn == join_fqn(self.fqn, name))
 
     def _check_omitted(self, touches: Callable[[str], bool]) -> None:

@@ -584,6 +584,7 @@ def put_file(
     try:
         try:
             write(file)
+            # A document that has its name before its bytes is empty after a loss of power.
             waits = order is not None and (document or os.path.lexists(path))
             if order is not None and waits:
                 if order.defer(temporary, path, change, document=document):

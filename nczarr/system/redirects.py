@@ -56,6 +56,7 @@ class _RedirectingSession:
     def __init__(self, session: ClientSession, may_reach: MayReach | None, *, has_timeout: bool) -> None:
         self._session = session
         self._may_reach = may_reach
+        # fsspec keeps the client of an earlier request, with the limit of that moment.
         self._has_timeout = has_timeout
         self._elsewhere: ClientSession | None = None
 

@@ -264,6 +264,7 @@ class Analyzer:
     def _integer(self, token: Token) -> int | None:
         with self._problems.recording(token):
             constant = parse_constant(token)
+            # ncgen takes hexadecimal sizes.
             if constant.kind == "opaque":
                 return int(constant.value, 16)
             if constant.kind in PLAIN_INTEGERS:

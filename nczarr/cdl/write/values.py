@@ -173,6 +173,7 @@ class ValueText:
 
     def _string(self, value: str) -> str:
         if self.options.ncdump:
+            # ncdump prints NIL for a null pointer.
             if isinstance(value, NullText):
                 return "NIL"
             return quote(str(value).replace("\v", "\n"), ncdump=True)

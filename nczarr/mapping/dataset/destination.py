@@ -236,6 +236,7 @@ class Destination:
         """Wait until the values of a new dataset are on disk, before its documents are written."""
         if not self.replaces:  # a replacement waits for the disk, and other stores have no cache of their own
             self.store.settle()
+            # The root's document of a new dataset got its name before its bytes were on the disk.
             self.store.keep_order()
 
     def finish(self, *, durable: bool = True) -> Store | None:

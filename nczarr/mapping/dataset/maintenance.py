@@ -343,6 +343,7 @@ def _clean_old_chunks(store: Store, force: bool) -> Iterator[str]:
         # Times have one dimension, and their bounds two.
         if hierarchy.layout != "v3" or not node.is_array or node.ndim not in (1, 2):
             continue
+        # An append that converts times writes them under other keys: the old chunks stayed for ever.
         for array in with_each_other_key(hierarchy, path, node):
             if count := array.nchunks_initialized():
                 what = f"{count} chunks of {path!r} from before its times were stored anew"

@@ -94,6 +94,7 @@ class EditedHDF5(EditedFile):
                 else:
                     strict = dataset.format == _STRICT
                     file = self._make.file(name, access_to(self._disk), strict=strict)
+                # To open datasets again took 40 % of the time to write many small variables.
                 self.file = HDF5File(path, file, self._disk, _KEPT if output is None else _ALL)
         except BaseException:
             self._disk.close()

@@ -198,6 +198,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: object
     nothing = values.ndim == 1 == len(index.axes) and not values.size and not isinstance(index.axes[0], int)
     values = values if nothing else _conform(values, index.counts)
     if not values.size:
+        # numpy warned of a cast from complex numbers to real ones.
         if not settings.paired:
             _model_values(node, settings, values)  # raises for values of another kind
         return  # an empty write is valid in a read-only dataset

@@ -133,6 +133,7 @@ class HTTPStore(FileSystemStore):
     async def _size(self, key: str) -> int | None:
         # Answers to HEAD are often wrong or refused; the answer to a part has the whole length.
         value, size, _ = await self._request(key, 0, 1)
+        # A server may send a part without the size of the whole, which made an empty value of it.
         if size is None and value is not None:
             size = (await self._request(key, 0, None))[1]
         return size

@@ -74,6 +74,7 @@ class ObstoreStore(ConcurrentStore):
         self.lists_all = self.has_conditions = type(store).__name__ != "HTTPStore"
         self.lists_by_folder = self.lists_sizes = self.lists_all
         self.removes_many = type(store).__name__ == "S3Store"
+        # obstore's store in memory keeps the buffer of its caller, which may change it.
         self._keeps_buffers = type(store).__name__ == "MemoryStore"
 
     def readable_copy(self) -> ObjectStore | None:
@@ -290,6 +291,7 @@ class ObstoreStore(ConcurrentStore):
             prefixes = {path.rstrip("/")[skip:] for path in found["common_prefixes"]} - {""}
             objects = [(entry["path"], entry["size"]) for entry in found["objects"]]
             sizes = {path[skip:]: size for path, size in objects if path.startswith(below)}
+            # The marker of a folder is an empty key with the name of the folder.
             names = sorted(name for name, size in sizes.items() if name and (size or name not in prefixes))
             return names, sorted(prefixes)
         return [], []

@@ -117,6 +117,7 @@ class Viewer:
         titles = {"title": visible(name[:80]), "meta_title": visible(f"{name[:80]} · nczarr")}
         sidebar = {"sidebar": self._tree.widgets, "sidebar_width": 330, "sidebar_open": not is_phone}
         main = pn.Column(*above, self._lines, tabs, margin=(8, 20), **_WIDE)
+        # Panel links to an icon below the secret of the URL, where there is none.
         self.page = pmui.Page(main=[main], theme_config=colours, favicon=_LOGO, **titles, **sidebar)
         self.page.param.watch(lambda event: self._describe(), "dark_theme")
 
@@ -402,6 +403,7 @@ class Viewer:
         if isinstance(first, Picture) and len(place) == len(first.selection.drawn) > 0:
             self._mark(first, place)
         if self._extent is not None:
+            # The whole is asked for like a part: a late part was shown above it for good.
             self._zoomed(self._extent)
 
     def _read_on(self, drawing: Drawing) -> None:

@@ -597,6 +597,7 @@ class Array:
             later = (
                 name for name in self.store.list_dir(folder)[1] if name.isdecimal() and int(name) >= first
             )
+            # A program that opened a dataset for each step listed the folders of all its chunks.
             folders = [f"{folder}/{name}" for name in later]
         else:
             folders = [self.prefix.removesuffix("/")]

@@ -80,6 +80,7 @@ def _check_depth(data: bytes, document: str) -> None:
         return
     depth = np.cumsum(_STEPS[np.frombuffer(brackets, np.uint8)], dtype=np.int64).max()
     if depth > limit:
+        # A greedy group keeps a state for each escape, so that a hostile document would fill the memory.
         plain = re.sub(rb"\\.", b"", data, flags=re.DOTALL)
         outside = re.sub(rb'"[^"]*+"', b"", plain).translate(None, _OTHERS)
         depth = np.cumsum(_STEPS[np.frombuffer(outside, np.uint8)], dtype=np.int64).max(initial=0)

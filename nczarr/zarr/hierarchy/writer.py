@@ -126,6 +126,7 @@ class DocumentWriter:
                 self._store.set(key, text)
                 in_a_row = 0
             except (NCZarrError, OSError) as error:
+                # One refused document kept a whole new dataset hidden.
                 refused.setdefault(key.rpartition("/")[0], error)
                 in_a_row += 1
                 if in_a_row == _MOST_REFUSED:
