@@ -2,7 +2,7 @@
 
 Documents come from other programs, other versions and damaged stores, so any value may stand at any place. A reader
 asks in one of two ways. The `checked_…` functions refuse a value of another kind and name the key: the format requires
-the kind. The `as_…` functions give an empty value of the kind instead: the place is optional, is looked at before the
+the kind. The `as_…` functions give an empty value of the kind instead: the place is optional, is examined before the
 format is known, or has its finding elsewhere.
 """
 

@@ -30,7 +30,7 @@ def define_set(parser: argparse.ArgumentParser) -> None:
     define(
         parser,
         run_set,
-        "  nczarr set run42.zarr 'temp:units = \"K\"' 'append :history = \", units mended\"'\n"
+        "  nczarr set run42.zarr 'temp:units = \"K\"' 'append :history = \", units repaired\"'\n"
         "  nczarr set run42.nc 'delete temp:comment' 'rename variable /ocean/temp to sst'\n"
         "  nczarr set --dry-run -f edits.cdl *.zarr      many statements, many datasets\n",
         "cdl",

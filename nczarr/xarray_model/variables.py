@@ -158,7 +158,7 @@ class Fit:
     start : tuple of int
         Where the values begin in the variable.
     is_unsafe : bool
-        Values that do not fit are stored all the same.
+        Values that do not fit are stored, too.
     """
 
     stored: StoredForm

@@ -346,7 +346,7 @@ class _Writing:
         if isinstance(ref, int) and ref == size and name in part.stored.dims:
             return ref
         old = part.origin.header.all_dimensions[ref] if part.origin and isinstance(ref, str) else None
-        # What a program has computed has no origin, but the dataset still names its unlimited dimensions.
+        # Computed data have no origin, but the dataset still names its unlimited dimensions.
         declared = group.labelled.encoding.get("unlimited_dims", ()) if unlimited is None else unlimited
         is_unlimited = old.unlimited if unlimited is None and old is not None else name in declared
         new = Dimension(name, size, is_unlimited)

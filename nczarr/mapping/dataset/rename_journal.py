@@ -37,7 +37,7 @@ ASIDE = "_nc-moving-"
 _BATCH = 64
 
 #: The writer of a journal after an error.
-_NO_WRITER = "nobody"
+_NO_WRITER = "nobody"  # codespell:ignore
 
 Step = tuple[str, str]
 
