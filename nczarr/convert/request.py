@@ -448,7 +448,7 @@ class CopyRequest:
         # A dataset must not name code that runs at its next append.
         if (hook := found.pop("preprocess", None)) is not None:
             raise UnsupportedError(
-                f"the dataset was joined with {named('preprocess', hook)}, which a dataset cannot run without its program",
+                f"the dataset was joined with {named('preprocess', hook)}, which a dataset does not contain",
                 path=name_of(self.target),
                 hint=f"append with {named('preprocess')} too",
             )
