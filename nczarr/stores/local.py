@@ -20,7 +20,7 @@ from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip, start_of
 from nczarr.system.atomic import create_file, is_partial, move_to_free_name, value_name
-from nczarr.system.descriptors import read_at
+from nczarr.system.descriptors import pread, read_at
 from nczarr.system.durability import WriteOrder, sync_tree
 from nczarr.system.early_sync import EarlySync
 from nczarr.system.failures import system_error
@@ -630,7 +630,7 @@ def _copy_bytes(source: int, offset: int, size: int, target: int) -> int:
         with contextlib.suppress(OSError):
             while done < size and (count := os.copy_file_range(source, target, size - done, offset + done)):
                 done += count
-    while done < size and (data := os.pread(source, min(size - done, _PIECE), offset + done)):
+    while done < size and (data := pread(source, min(size - done, _PIECE), offset + done)):
         write_bytes(memoryview(data), target)
         done += len(data)
     return done
