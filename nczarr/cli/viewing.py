@@ -79,6 +79,7 @@ def run_plot(options: argparse.Namespace) -> None:
     """Run ``nczarr plot``."""
     from nczarr.view.plotting import PlotOptions, drawn, plot
 
+    # A pipe has no size to draw for.
     if options.output is None and not sys.stdout.isatty():
         raise NCZarrError("standard output is not a terminal", hint="write a file: -o map.png")
     arguments = {

@@ -45,6 +45,7 @@ class MappingStore(Store):
         except KeyError:
             return None
         except Exception as error:
+            # A mapping of the program raises errors of any class.
             self._fail("read", key, error)
 
     def _peek(self, key: str) -> bytes | None:

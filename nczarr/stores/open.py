@@ -92,6 +92,7 @@ def _open_object(target: Any, mode: Mode) -> Store:
     writable = mode != "r"
     if isinstance(target, Store):
         return target
+    # By its name: a look at the class would import the package.
     if type(target).__module__.partition(".")[0] == "obstore":
         return remote.ObstoreStore(target, writable=writable)
     if _is_zarr_store(target):

@@ -97,6 +97,7 @@ class ChunkKeyEncoding:
             return [() for key in keys if key[skip:] == self.key(())]
         match = _pattern(self.prefix, self.separator, len(grid)).fullmatch
         found = [tuple(map(int, m.groups())) for m in map(match, keys, repeat(skip)) if m is not None]
+        # A writer that died leaves chunks behind the shape.
         if any(max(numbers) >= count for numbers, count in zip(zip(*found, strict=True), grid)):
             found = [index for index in found if all(i < n for i, n in zip(index, grid, strict=True))]
         return found

@@ -46,8 +46,10 @@ def check_name(name: str, *, writing: bool = True, layout: str = "v3") -> str | 
         return f"the name {name[:20]!r}… is longer than 255 characters"
     if "/" in name:
         return f"the name {name!r} contains '/'"
+    # A path ends at a NUL, and UTF-8 has no half of a surrogate pair.
     if "\0" in name or any("\ud800" <= c <= "\udfff" for c in name):
         return f"the name {name!r} contains a character that no store supports"
+    # '..' is the directory above.
     if _PERIODS.fullmatch(name):
         return f"the name {name!r} consists only of periods"
     if name in _RESERVED.get(layout, ()):

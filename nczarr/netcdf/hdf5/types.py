@@ -512,6 +512,7 @@ def make_type(type_: model.Type, committed: Mapping[str, TypeID], endian: str = 
         made.set_size(1 if type_ == model.CHAR else h5t.VARIABLE)
         made.set_strpad(h5t.STR_NULLTERM)
         if type_ == model.STRING:
+            # As netCDF-C writes them.
             made.set_cset(h5t.CSET_UTF8)
         return made
     order = "BE" if endian == "big" or (endian == "native" and sys.byteorder == "big") else "LE"

@@ -193,6 +193,7 @@ def parse_zmetadata(document: JsonMapping, place: str) -> dict[str, JsonObject]:
     """
     version = document.get("zarr_consolidated_format")
     with error_context(place):
+        # JSON's true equals 1 for Python.
         if type(version) is not int or version != 1:
             raise bad(f"zarr_consolidated_format: {show(version)} is not 1")
         metadata = checked_object(document.get("metadata"), "metadata")
