@@ -61,8 +61,10 @@ SLOW_PAGES = (HERE / "docs" / "gallery.md", HERE / "docs" / "view.md")
 LONGEST = (
     "trust/trials",
     "view/browser",
-    "core_alone",
+    "xarray/backends_of_xarray",
     "convert/dask",
+    "convert/one_archive",
+    "core_alone",
     "cli/screen",
     "convert/every_source",
     "cdl/load_corpus",
