@@ -1,13 +1,15 @@
-"""Make dataclasses that share their methods, so that an import compiles one function for each class.
+"""Make dataclasses that share their methods, so that an import compiles no function.
 
 The standard library compiles six functions for a frozen dataclass, which takes 0.8 ms: half of the time of
-``import nczarr; nczarr.Dataset`` beyond numpy's own import. Here only ``__init__`` is compiled. The other methods are
-functions that all classes share. Fields, ``replace``, ``asdict``, errors and results are those of the standard library.
+``import nczarr; nczarr.Dataset`` beyond numpy's own import. Here only ``__init__`` is compiled, at its first use: most
+programs use few of the classes. The other methods are functions that all classes share. Fields, ``replace``,
+``asdict``, errors and results are those of the standard library.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from operator import attrgetter
 from reprlib import recursive_repr
@@ -30,7 +32,7 @@ else:
     def dataclass(cls=None, /, *, frozen=False, eq=True, repr=True, **others):
         """Return the class as a dataclass, as :func:`dataclasses.dataclass` does.
 
-        Classes with slots have all methods of the standard library.
+        Frozen classes with slots have all methods of the standard library.
 
         Examples
         --------
@@ -46,30 +48,75 @@ else:
         """
         if cls is None:
             return lambda decorated: dataclass(decorated, frozen=frozen, eq=eq, repr=repr, **others)
-        if others.keys() - {"kw_only"}:
+        slots = others.keys() & {"slots", "weakref_slot"}
+        if others.keys() - {"kw_only"} - slots or (slots and frozen):
             return dataclasses.dataclass(cls, frozen=frozen, eq=eq, repr=repr, **others)
         cls.__doc__ = cls.__doc__ or cls.__name__  # or the standard library writes the signature
         own = vars(cls).copy()
-        # Below a frozen class, the standard library insists on its own refusals.
-        is_below = frozen and any(dataclasses.is_dataclass(base) for base in cls.__bases__)
-        dataclasses.dataclass(cls, init=False, repr=False, eq=False, frozen=is_below, **others)
+        if frozen and any(dataclasses.is_dataclass(base) for base in cls.__bases__):
+            _collect_fields(cls, own, **others)
+        else:  # slots make another class
+            cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, **others)
         if "__init__" not in own:
-            cls.__init__ = _initialiser(cls)
+            cls.__init__ = _Initialiser(cls)
         if repr and "__repr__" not in own:
             cls.__repr__ = _repr
         if eq:
             equals, hashed = _comparison([f.name for f in dataclasses.fields(cls) if f.compare])
             cls.__eq__ = own.get("__eq__", equals)
             cls.__hash__ = own.get("__hash__") or (hashed if frozen else None)
-        if frozen and not is_below:
+        if frozen:
             cls.__setattr__, cls.__delattr__ = _refuse_assignment, _refuse_deletion
             cls.__dataclass_params__.frozen = True
         return cls
 
 
+def _collect_fields(cls: type, own: dict[str, Any], kw_only: bool = False) -> None:
+    """Set the fields of a class below a frozen dataclass.
+
+    Of such a class, the standard library compiles two refusals of its own. So it gets a class without bases, and the
+    fields of the bases are added.
+    """
+    annotations = inspect.get_annotations(cls)
+    given = {name: own[name] for name in annotations if name in own}
+    head = {"__module__": cls.__module__, "__doc__": cls.__doc__, "__annotations__": annotations}
+    alone: Any = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(
+        type(cls.__name__, (), head | given)
+    )
+    for name in given:
+        if name in vars(alone):
+            setattr(cls, name, vars(alone)[name])
+        else:  # `field()` without a default leaves no attribute
+            delattr(cls, name)
+    fields: dict[str, dataclasses.Field[Any]] = {}
+    for base in reversed(cls.__mro__[1:]):
+        fields |= getattr(base, "__dataclass_fields__", {})
+    made: Any = cls
+    made.__dataclass_fields__ = fields | alone.__dataclass_fields__
+    made.__dataclass_params__ = alone.__dataclass_params__
+    if "__match_args__" not in own:
+        positional = tuple([f.name for f in dataclasses.fields(made) if f.init and not f.kw_only])
+        type.__setattr__(cls, "__match_args__", positional)
+
+
+class _Initialiser:
+    """Stands for the ``__init__`` of a dataclass until its first use, which puts the compiled function in its place."""
+
+    def __init__(self, cls: type) -> None:
+        self._class = cls
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        made: Any = _initialiser(self._class)
+        # Two threads may compile it, and both functions are the same.
+        type.__setattr__(self._class, "__init__", made)
+        return made.__get__(instance, owner)
+
+
 def _initialiser(cls: type) -> Callable[..., None]:
     """Compile the ``__init__`` of a dataclass."""
     # Python reads the attributes of an instance twice as fast if nothing has asked for its `__dict__`.
+    is_frozen = any("__setattr__" in vars(base) for base in cls.__mro__[:-1])
+    assign = "_set(self, {!r}, {})" if is_frozen else "self.{} = {}"
     known: dict[str, Any] = {"_FACTORY": _FACTORY, "_set": object.__setattr__}
     positional, named, body = ["self"], list[str](), list[str]()
     annotations: dict[str, Any] = {}
@@ -88,9 +135,9 @@ def _initialiser(cls: type) -> Callable[..., None]:
             (named if field.kw_only else positional).append(parameter)
             annotations[name] = field.type
             # An initialiser that asks for __dict__ makes each later read of an attribute take twice as long.
-            body.append(f"_set(self, {name!r}, {value})")
+            body.append(assign.format(name, value))
         elif field.default is dataclasses.MISSING:
-            body.append(f"_set(self, {name!r}, {value})")
+            body.append(assign.format(name, value))
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = ", ".join([*positional, *(["*"] if named else []), *named])

@@ -1,4 +1,4 @@
-"""Load the public names of packages, and compute properties, on first use.
+"""Load the public names of packages, compute properties, and compile regular expressions, on first use.
 
 ``functools.cached_property`` of Python 3.11 holds one lock for all instances while it computes a value. If that
 computation waits for the HDF5 lock, a thread that holds the HDF5 lock and computes another property causes a deadlock.
@@ -8,11 +8,12 @@ The :class:`cached_property` of this module uses no lock, like that of Python 3.
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     from functools import cached_property as cached_property
@@ -24,6 +25,39 @@ else:
         def __init__(self, function: Callable[[Any], Any]) -> None:
             super().__init__(function)
             self.lock = nullcontext()
+
+
+class _Pattern:
+    """Stands for a regular expression, which is compiled when a method is asked for."""
+
+    def __init__(self, text: str | Callable[[], str], flags: int) -> None:
+        self._text, self._flags = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        text = self._text
+        value = getattr(re.compile(text if isinstance(text, str) else text(), self._flags), name)
+        setattr(self, name, value)  # later uses do not call __getattr__
+        return value
+
+
+def pattern(text: str | Callable[[], str], flags: int = 0) -> re.Pattern[str]:
+    r"""Return a regular expression that is compiled at its first use, for the constants of modules.
+
+    A program uses few of them, and those of all modules took a tenth of the start of ``nczarr dump -h``.
+
+    Parameters
+    ----------
+    text : str or callable
+        The expression, or a function that composes it.
+    flags : int
+
+    Examples
+    --------
+    >>> digits = pattern(r"\d+")
+    >>> digits.findall("1 of 20")
+    ['1', '20']
+    """
+    return cast("re.Pattern[str]", _Pattern(text, flags))
 
 
 def lazy(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

@@ -11,20 +11,21 @@ from urllib.parse import unquote, urlsplit
 
 from nczarr.dataclass import dataclass
 from nczarr.errors import StoreError
+from nczarr.lazy import pattern
 
 #: Options of the file system behind a URL, with fsspec's names.
 StorageOptions = Mapping[str, Any]
 
 # A single letter is a Windows drive, not a protocol.
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")
-_FRAGMENT = re.compile(r"#([A-Za-z0-9_.]+(?:=[^&#]*)?(?:&[A-Za-z0-9_.]+(?:=[^&#]*)?)*)\Z")
+_SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")
+_FRAGMENT = pattern(r"#([A-Za-z0-9_.]+(?:=[^&#]*)?(?:&[A-Za-z0-9_.]+(?:=[^&#]*)?)*)\Z")
 # URL protocols. With one slash missing, a URL such as ``s3:/bucket`` would be the path of a local directory ``s3:``.
 _PROTOCOLS = (
     "abfs", "abfss", "adl", "az", "dav", "davs", "dropbox", "file", "filecache", "ftp", "gcs", "gdrive", "github", "gs",
     "hdfs", "hf", "http", "https", "lakefs", "memory", "oci", "oss", "reference", "s3", "s3a", "sftp", "simplecache",
     "smb", "ssh", "webdav", "webhdfs",
 )  # fmt: skip
-_LACKS_SLASH = re.compile(rf"({'|'.join(_PROTOCOLS)}):(?!//|:)(/?)", re.IGNORECASE)
+_LACKS_SLASH = pattern(rf"({'|'.join(_PROTOCOLS)}):(?!//|:)(/?)", re.IGNORECASE)
 # Words that netCDF-C accepts as modes without ``mode=``.
 _MODES = frozenset(
     {"bytes", "dap4", "file", "gs3", "nczarr", "noxarray", "s3", "xarray", "zarr", "zip", "consolidated"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from nczarr.grammar import references, terminals, words
+from nczarr.grammar import expression, references, words
 
 _GRAMMAR = "cdl.lark"
 
@@ -62,7 +62,7 @@ ESCAPES = {
     words(_GRAMMAR, name)[0].encode("ascii"): _MEANT[name] for name in references(_GRAMMAR, "CONTROL_ESCAPE")
 }
 
-_BLANK = re.compile(terminals(_GRAMMAR)["BLANK"])
+_BLANK = re.compile(expression(_GRAMMAR, "BLANK"))
 #: The characters between tokens.
 BLANKS = "".join(filter(_BLANK.fullmatch, map(chr, range(128))))
 

@@ -12,15 +12,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from nczarr.lazy import pattern
+
 __all__ = ["portable", "read", "references", "terminals", "words"]
 
 #: Before this version, Python matches possessive groups that contain choices wrongly (python/cpython#106052).
 _EXACT = (3, 11, 5)
-_POSSESSIVE_GROUP = re.compile(r"(?<=\))([*+?]|\{[0-9]+,[0-9]*\})\+")
+_POSSESSIVE_GROUP = pattern(r"(?<=\))([*+?]|\{[0-9]+,[0-9]*\})\+")
 #: A terminal, its priority, and what it matches: the lines after the first begin with a blank.
-_TERMINAL = re.compile(r"^([A-Z_][A-Z0-9_]*)(?:\.\d+)?:[ ]*(.+(?:\n[ ]+\S.*)*)$", re.MULTILINE)
+_TERMINAL = pattern(r"^([A-Z_][A-Z0-9_]*)(?:\.\d+)?:[ ]*(.+(?:\n[ ]+\S.*)*)$", re.MULTILINE)
 #: The parts of what a terminal matches: a text, a regular expression, the name of a terminal, an operator.
-_PART = re.compile(
+_PART = pattern(
     r'"(?P<text>(?:[^"\\]|\\.)*)"|/(?P<pattern>(?:[^/\\]|\\.)+)/(?P<flags>x?)|(?P<name>\w+)|[()|?*+]'
 )
 _UNESCAPED = {r"\\": "\\", r"\"": '"'}
@@ -79,6 +81,18 @@ def terminals(name: str) -> dict[str, str]:
 
 
 @cache
+def expression(name: str, terminal: str) -> str:
+    """Return the regular expression of one terminal of a grammar, without composing the others.
+
+    Examples
+    --------
+    >>> expression("names.lark", "COMPONENT") == terminals("names.lark")["COMPONENT"]
+    True
+    """
+    return _compose(name, terminal, {})
+
+
+@cache
 def references(name: str, terminal: str) -> tuple[str, ...]:
     """Return the terminals that a terminal names and that list texts, in the order of the grammar.
 
@@ -132,7 +146,7 @@ def _compose(name: str, terminal: str, composed: dict[str, str]) -> str:
     return composed[terminal]
 
 
-_ATOM = re.compile(r"\\.|\[(?:[^\]\\]|\\.)+\]|.", re.DOTALL)
+_ATOM = pattern(r"\\.|\[(?:[^\]\\]|\\.)+\]|.", re.DOTALL)
 
 
 def _atom(pattern: str) -> str:

@@ -14,7 +14,8 @@ from collections.abc import Container, Iterable, Mapping
 
 from nczarr.dataclass import dataclass
 from nczarr.errors import MetadataError
-from nczarr.grammar import terminals
+from nczarr.grammar import expression
+from nczarr.lazy import pattern
 
 PREFIX = "_nc-"
 #: Longest name of a file or directory, in bytes, on nearly every file system.
@@ -26,19 +27,17 @@ _OF_V2 = (".zarray", ".zgroup", ".zattrs", ".zmetadata")
 _OF_NETCDF_C = (".nczarr", ".nczgroup", ".nczvar", ".nczattr")
 _DOCUMENTS = frozenset({"zarr.json", *_OF_V2, *_OF_NETCDF_C})
 #: Zarr v3 forbids "__" at the beginning and names of periods only; netCDF allows both.
-_FORBIDDEN = re.compile(rf"{terminals('names.lark')['CONTROL']}|[/\\]|\A__|\A_nc-|\A\.+\Z| \Z")
-_WINDOWS = re.compile(
-    r'[<>:"|?*]|[. ]\Z|\A(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|\Z)', re.IGNORECASE
-)
-_ESCAPE = re.compile(r"\.([0-9A-F]{2})")
-_ESCAPED = re.compile(r"(?:[A-Za-z0-9_-]|[^\x00-\x7f]|\.[0-9A-F]{2})*")
+_FORBIDDEN = pattern(lambda: rf"{expression('names.lark', 'CONTROL')}|[/\\]|\A__|\A_nc-|\A\.+\Z| \Z")
+_WINDOWS = pattern(r'[<>:"|?*]|[. ]\Z|\A(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|\Z)', re.IGNORECASE)
+_ESCAPE = pattern(r"\.([0-9A-F]{2})")
+_ESCAPED = pattern(r"(?:[A-Za-z0-9_-]|[^\x00-\x7f]|\.[0-9A-F]{2})*")
 
 # Characters that are not escaped. The draft of 2019 allows ASCII letters, digits, "-", "_" and "." only; without any
 # safe character, no two names differ only in case.
-_SAFE = re.compile(r"[A-Za-z0-9_-]|[^\x00-\x7f]")
-_SAFE_ASCII = re.compile(r"[A-Za-z0-9_-]")
-_SAFE_NONE = re.compile(r"(?!)")
-_DRAFT = re.compile(r"[A-Za-z0-9_.-]+")
+_SAFE = pattern(r"[A-Za-z0-9_-]|[^\x00-\x7f]")
+_SAFE_ASCII = pattern(r"[A-Za-z0-9_-]")
+_SAFE_NONE = pattern(r"(?!)")
+_DRAFT = pattern(r"[A-Za-z0-9_.-]+")
 
 
 def is_forbidden(name: str) -> bool:

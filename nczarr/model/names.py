@@ -7,23 +7,22 @@ components, each preceded by ``/``. Inside a component ``/``, ``\`` and blank ar
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Container, Sequence
 from itertools import accumulate
 
 from nczarr.errors import ModelError
-from nczarr.grammar import terminals
+from nczarr.grammar import expression
+from nczarr.lazy import pattern
 
 ROOT = "/"
 
-_TERMINALS = terminals("names.lark")
-_SPECIAL = re.compile(f"({_TERMINALS['SPECIAL']})")
-_COMPONENT = re.compile(f"/({_TERMINALS['COMPONENT']})")
-_ESCAPED = re.compile(r"\\(.)")
-_CONTROL = re.compile(_TERMINALS["CONTROL"])
+_SPECIAL = pattern(lambda: f"({expression('names.lark', 'SPECIAL')})")
+_COMPONENT = pattern(lambda: f"/({expression('names.lark', 'COMPONENT')})")
+_ESCAPED = pattern(r"\\(.)")
+_CONTROL = pattern(lambda: expression("names.lark", "CONTROL"))
 #: ASCII characters that a new name may not begin with: all but letters, digits and underscore.
-_WRONG_START = re.compile(r"[\x00-/:-@\[-^`{-\x7f]")
+_WRONG_START = pattern(r"[\x00-/:-@\[-^`{-\x7f]")
 #: Maximum length of a new name in bytes: netCDF-C's NC_MAX_NAME.
 _MOST_BYTES = 256
 

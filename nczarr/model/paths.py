@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
+from nczarr.lazy import pattern
+
 #: The backslashes before a slash, and the slash; or other text.
-_PART = re.compile(r"(\\*)/|\\+(?!/)|[^/\\]+")
-_SLASH = re.compile(r"(\\*)/")
+_PART = pattern(r"(\\*)/|\\+(?!/)|[^/\\]+")
+_SLASH = pattern(r"(\\*)/")
 
 
 def split_path(path: str) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nczarr.errors import ReadOnlyError, StoreError
+from nczarr.lazy import pattern
 from nczarr.text import shown_location
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata
 
 # One search finds every illegal form: an empty, "." or ".." part (hence a leading, trailing or double slash,
 # and the empty key), NUL, and lone surrogates, which no store can encode.
-_ILLEGAL = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\0\ud800-\udfff]").search
+_ILLEGAL = pattern(r"(?:^|/)\.{0,2}(?:/|\Z)|[\0\ud800-\udfff]")
 
 
 #: Number of values that `copy_many` keeps in memory if the store cannot copy.
@@ -84,7 +84,7 @@ def check_key(key: str) -> str:
     Traceback (most recent call last):
     nczarr.errors.StoreError: '../secret' is not a legal key
     """
-    if not isinstance(key, str) or _ILLEGAL(key):
+    if not isinstance(key, str) or _ILLEGAL.search(key):
         raise StoreError(f"{key!r} is not a legal key")
     return key
 

@@ -29,6 +29,7 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, TextIO
 
+from nczarr.lazy import pattern
 from nczarr.system.durability import sync_folder_of, sync_path
 from nczarr.system.failures import writing
 from nczarr.system.forks import Origin
@@ -52,7 +53,7 @@ _ACL_OWN_GROUP, _ACL_OTHER = 0x04, 0x20
 _MARK = ".nczarr-"
 _END = ".tmp"
 _WRITER = r"(?P<machine>[0-9a-f]{8})-(?P<process>[0-9a-f]+)-(?P<token>[0-9a-f]+)-[0-9a-f]+"
-_FORM = re.compile(rf"(?:\.(?P<target>.*))?\.nczarr-(?P<writer>{_WRITER})(?P<old>\.old)?\.tmp", re.DOTALL)
+_FORM = pattern(rf"(?:\.(?P<target>.*))?\.nczarr-(?P<writer>{_WRITER})(?P<old>\.old)?\.tmp", re.DOTALL)
 _numbers = itertools.count()
 #: Token of this process on systems without start times of processes. It distinguishes processes with the same ID.
 _token = os.urandom(4).hex()

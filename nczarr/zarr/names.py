@@ -5,16 +5,16 @@ A path consists of the names of a node's ancestors and of the node, joined by ``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from itertools import accumulate
 
 from nczarr.errors import MetadataError
+from nczarr.lazy import pattern
 
-_DRAFT = re.compile(r"[A-Za-z0-9\-_.]+")
-_PERIODS = re.compile(r"\.+")
+_DRAFT = pattern(r"[A-Za-z0-9\-_.]+")
+_PERIODS = pattern(r"\.+")
 #: Paths that are valid without further checks.
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*(?:/[A-Za-z0-9][A-Za-z0-9_.\-]*)*")
+_PLAIN_PATH = pattern(r"[A-Za-z0-9][A-Za-z0-9_.\-]*(?:/[A-Za-z0-9][A-Za-z0-9_.\-]*)*")
 _RESERVED = {"v3": ("zarr.json",), "v2": (".zarray", ".zgroup", ".zattrs", ".zmetadata")}
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal
@@ -33,7 +32,7 @@ from nczarr.json_values import (
     only_integers,
     show,
 )
-from nczarr.lazy import cached_property
+from nczarr.lazy import cached_property, pattern
 from nczarr.zarr.plugins import Registry
 
 Endian = Literal["little", "big"]
@@ -162,7 +161,7 @@ class DataType(ABC):
 #: The words of Zarr's documents for the numbers that JSON lacks.
 SPECIAL_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _NAN, _INFINITY, _MINUS_INFINITY = SPECIAL_NUMBERS
-_HEX = re.compile(r"0x[0-9a-fA-F]+")
+_HEX = pattern(r"0x[0-9a-fA-F]+")
 _NAT = -(2**63)
 _TIME_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "μs", "ns", "ps", "fs", "as", "generic")
 
@@ -605,7 +604,7 @@ class RawBitsType(DataType):
         return np.void(data)
 
 
-_RAW = re.compile(r"r([1-9][0-9]{0,10})")
+_RAW = pattern(r"r([1-9][0-9]{0,10})")
 _PLAIN: dict[str, DataType] = {
     **NUMERIC_TYPES,
     "string": StringType(),

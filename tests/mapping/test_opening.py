@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -93,3 +94,15 @@ def test_attributes_that_look_alike_are_not_taken_for_each_other() -> None:
         assert first is last
         with pytest.raises(ValueError, match="read-only"):
             first.values[0] = 2
+
+
+def test_an_opening_for_reading_creates_nothing(tmp_path: Path) -> None:
+    """The trial whether a file system ignores case created a file beside the root's document, and removed it."""
+    path = tmp_path / "a.zarr"
+    with nczarr.Dataset(path, "w") as ds:
+        ds.createDimension("x", 2)
+    os.utime(path, ns=(1, 1))
+    nczarr.open(path).close()
+    with nczarr.Dataset(path) as ds:
+        assert list(ds.dimensions) == ["x"]
+    assert path.stat().st_mtime_ns == 1

@@ -15,14 +15,15 @@ import numpy as np
 from nczarr.cdl.words import special_float
 from nczarr.cdl.write.numbers import float_columns, integer_columns
 from nczarr.cdl.write.values import ToText, ValueText, escape_name, near, quote_printable, same_as_ncdump
+from nczarr.lazy import pattern
 from nczarr.model import CHAR, Region, Type, Variable, default_fill, regions, same_values
 
 _RUN = 1 << 15  # numbers formatted at once; they fit the processor's cache
 _BLOCK = 1 << 20  # elements read at once
 _WHOLE_CHUNKS = 1 << 23  # … or more, if whole chunks fit
-_FORMAT = re.compile(r"(?P<head>%[-+ #0]*\d*(?:\.\d+)?)(?:hh?|ll?|[Lqjzt])?(?P<kind>[diouxXeEfFgGc%])")
+_FORMAT = pattern(r"(?P<head>%[-+ #0]*\d*(?:\.\d+)?)(?:hh?|ll?|[Lqjzt])?(?P<kind>[diouxXeEfFgGc%])")
 #: A newline in a quoted text.
-NEWLINE = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
+NEWLINE = pattern(r"(?<!\\)((?:\\\\)*)\\n")
 
 _CONTINUED = 4
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TextIO
 from xml.sax.saxutils import escape
 
@@ -12,11 +11,12 @@ from nczarr.cdl.write.numbers import with_point
 from nczarr.cdl.write.options import HIDDEN, DumpOptions
 from nczarr.cdl.write.values import ValueText, plain_path, refuse_slashes
 from nczarr.errors import LossError
+from nczarr.lazy import pattern
 
 # The namespace's name; ncdump writes it with https.
 _NAMESPACE = "http://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2"
 # Characters that XML 1.0 excludes, even as references.
-_NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_NOT_XML = pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _CONTROL = {chr(code): f"&#{code};" for code in (*range(0x20), 0x7F)}
 _ENTITIES = _CONTROL | {'"': "&quot;", "\n": "&#xA;", "\r": "&#xD;", "\t": "&#x9;"}
 

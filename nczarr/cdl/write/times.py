@@ -14,6 +14,7 @@ from nczarr.cdl.words import special_float
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.cdl.write.values import ToText
 from nczarr.dataclass import dataclass
+from nczarr.lazy import pattern
 from nczarr.model import CHAR, Attribute, Variable
 
 #: Year, month, day, hour with its fraction.
@@ -29,8 +30,8 @@ _UNITS = (
     ("sec", "s", "second"), ("min", "mn", "minute"), ("hour", "hr", "hour"), ("day", "dy", "day"),
     ("week", "wk", "week"), ("month", "mo", "month"), ("season", "season", "season"), ("year", "yr", "year"),
 )  # fmt: skip
-_SINCE = re.compile(r"\s*(\S+)\s+since\s*(\S.*)", re.DOTALL)
-_BASE = re.compile(
+_SINCE = pattern(r"\s*(\S+)\s+since\s*(\S.*)", re.DOTALL)
+_BASE = pattern(
     r"\s*([-+]?\d+)(?:-\s*([-+]?\d+)(?:-\s*([-+]?\d+)(?:\s*([-+]?\d+)(?::\s*([-+]?\d+)"
     r"(?::\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?))?)?)?)?)?"
 )

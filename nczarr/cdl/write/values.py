@@ -18,27 +18,27 @@ from nczarr.cdl.words import ESCAPES
 from nczarr.cdl.write.numbers import float_text
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.errors import CDLError, LossError
-from nczarr.grammar import terminals
+from nczarr.grammar import expression
+from nczarr.lazy import pattern
 from nczarr.model.types import NullText
 from nczarr.options import named, verb_named
 
 #: Value to text.
 ToText = Callable[[Any], str]
 
-_TERMINALS = terminals("names.lark")
-_SPECIAL = re.compile(_TERMINALS["ESCAPED_CHARACTER"])
-_NOT_FIRST = re.compile(_TERMINALS["ESCAPED_START"])
+_SPECIAL = pattern(lambda: expression("names.lark", "ESCAPED_CHARACTER"))
+_NOT_FIRST = pattern(lambda: expression("names.lark", "ESCAPED_START"))
 #: No netCDF name begins with ".", "+", "-" or "@", so ncdump escapes only digits.
-_DIGIT = re.compile("[0-9]")
-_CONTROL = re.compile(_TERMINALS["CONTROL"])
+_DIGIT = pattern("[0-9]")
+_CONTROL = pattern(lambda: expression("names.lark", "CONTROL"))
 
 #: The characters whose escapes ncdump prints; of the bell and of DEL it prints the octal ones.
 _NAMED = {meant.decode(): escape.decode() for escape, meant in ESCAPES.items() if meant not in b"\a\x7f"}
 _NAMED |= {c: "\\" + c for c in "\\'\""}
 # Includes Latin-1 controls and direction marks, which a terminal would obey.
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\\'\"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
-_UNSAFE_NCDUMP = re.compile(rf"{_TERMINALS['CONTROL']}|[\\'\"]")
-_NOT_PRINTABLE = re.compile(r"[^ -~]|[\\'\"]")
+_UNSAFE = pattern(r"[\x00-\x1f\x7f-\x9f\\'\"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
+_UNSAFE_NCDUMP = pattern(lambda: rf"{expression('names.lark', 'CONTROL')}|[\\'\"]")
+_NOT_PRINTABLE = pattern(r"[^ -~]|[\\'\"]")
 
 
 def escape_name(name: str, *, percent: bool = True) -> str:

@@ -8,12 +8,12 @@ declares it, and readers use the copies until all documents are written.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from nczarr.dataclass import dataclass
 from nczarr.errors import DatasetNotFoundError, LockedError, NCZarrError, StoreError, suppress_reason
+from nczarr.lazy import pattern
 from nczarr.stores import LocalStore, Store
 from nczarr.system.atomic import WriterState, new_writer, writer_state
 from nczarr.system.locks import FileLock
@@ -381,7 +381,7 @@ def stale_nodes(store: Store, hierarchy: Hierarchy) -> list[str]:
 
 
 #: The keys of chunks, in any folder, by layout.
-_CHUNKS = {"v3": re.compile(r"(.*/)?c(/\d+)*"), "v2": re.compile(r"(.*/)?\d+([./]\d+)*")}
+_CHUNKS = {"v3": pattern(r"(.*/)?c(/\d+)*"), "v2": pattern(r"(.*/)?\d+([./]\d+)*")}
 
 
 def remove_unclaimed(store: Store, hierarchy: Hierarchy | None = None) -> list[str]:

@@ -22,6 +22,7 @@ from typing import NoReturn
 from nczarr.dataclass import dataclass
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.json_values import as_object, as_text
+from nczarr.lazy import pattern
 from nczarr.options import named
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
@@ -52,7 +53,7 @@ ROOTS = {
     ".nczarr": ("zarr_format", "nczarr_version"),
 }
 #: The keys of chunks in a group, in version 3 and in version 2.
-_NEW_CHUNK, _OLD_CHUNK = re.compile(r".+/c(/\d+)*"), re.compile(r".+/\d+(\.\d+)*")
+_NEW_CHUNK, _OLD_CHUNK = pattern(r".+/c(/\d+)*"), pattern(r".+/\d+(\.\d+)*")
 
 
 @dataclass(frozen=True)
@@ -614,7 +615,7 @@ def _refuse_locked(path: Path, url: str) -> None:
 
 _DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"})
 #: Chunks of an array, or directories of them.
-_CHUNKS = re.compile(r"c|(c\.)?\d+(\.\d+)*")
+_CHUNKS = pattern(r"c|(c\.)?\d+(\.\d+)*")
 _STANDARD_KEYS = ("default", "v2")
 
 

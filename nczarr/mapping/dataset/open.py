@@ -444,7 +444,8 @@ def _dataset_name(store: Store) -> str:
 
 def _node_names(store: Store, options: WriteOptions, zarr_layout: str) -> NodeNames:
     local = store.is_local
-    folds_case = isinstance(store, LocalStore) and ignores_case(store.root)
+    # The trial creates a file, which no reader may do; only new nodes need names.
+    folds_case = store.writable and isinstance(store, LocalStore) and ignores_case(store.root)
     return NodeNames(
         ascii_only=zarr_layout == "draft-2019",
         windows=local and os.name == "nt",

@@ -25,7 +25,6 @@ from nczarr.model.lengths import StoredModel
 from nczarr.model.parts import Restrictions, known_variables
 from nczarr.model.sources import refuse_cast
 from nczarr.stores import MemoryStore, Store
-from nczarr.stores.zip import ZipStore
 from nczarr.system.environment import is_on
 from nczarr.system.logs import logger_of
 from nczarr.zarr import Array, ArrayMetadata, Hierarchy, open_hierarchy
@@ -569,6 +568,8 @@ class StoredDataset:
 
     def _give_up(self) -> None:
         """Release the store after an error; a zip file keeps its old content."""
+        from nczarr.stores.zip import ZipStore  # not for each opening
+
         # `close` would write its directory, and make half a dataset readable.
         if isinstance(self.store, ZipStore):
             self._closed = True

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import field, replace
@@ -19,6 +18,7 @@ from nczarr.compression import ENCODED, NamedConfig, netcdf_filters
 from nczarr.dataclass import dataclass
 from nczarr.errors import LossError
 from nczarr.json_values import JsonObject
+from nczarr.lazy import pattern
 from nczarr.mapping.dialect import Binding, KeptNodes, Plan, array_at
 from nczarr.mapping.nczarr2.read import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES
 from nczarr.mapping.node_names import NodeNames, spell_out
@@ -61,7 +61,7 @@ def plan_nczarr_v2(
 
 
 #: The names that netcdf-c accepts.
-_NAME = re.compile(r"[A-Za-z0-9_\x80-\U0010ffff][^\x00-\x1f\x7f/]*(?<! )")
+_NAME = pattern(r"[A-Za-z0-9_\x80-\U0010ffff][^\x00-\x1f\x7f/]*(?<! )")
 _NAME_BYTES = 256
 
 

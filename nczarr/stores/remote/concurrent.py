@@ -38,7 +38,6 @@ from nczarr.system.warning import warn
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-_LOG = logger_of(__name__)
 #: Maximum number and total size of values that `set_many` keeps in memory.
 _BATCH_ITEMS = 256
 _BATCH_BYTES = 64 << 20
@@ -292,7 +291,7 @@ class ConcurrentStore(Store):
     @contextmanager
     def _explained(self, what: str, key: str, *, may_be_missing: bool = False) -> Iterator[None]:
         """Turn an error of the client into a StoreError; suppress one that means a missing value if that may be."""
-        _LOG.debug("%s: %s %s", self.url, what, key)
+        logger_of(__name__).debug("%s: %s %s", self.url, what, key)
         try:
             yield
         except NCZarrError:
@@ -302,7 +301,7 @@ class ConcurrentStore(Store):
                 self._fail(what, key, error)
 
     async def _safe_fetch(self, key: str, start: int, length: int | None) -> bytes | None:
-        _LOG.debug("%s: read %s, start %s, length %s", self.url, key, start, length)
+        logger_of(__name__).debug("%s: read %s, start %s, length %s", self.url, key, start, length)
         try:
             return await self._fetch(key, start, length)
         except NCZarrError:

@@ -11,7 +11,6 @@ whose ``type`` is numpy's type string; further codecs besides one compressor are
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Literal
@@ -32,6 +31,7 @@ from nczarr.json_values import (
     member,
     show,
 )
+from nczarr.lazy import pattern
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents import v2 as encoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
@@ -45,9 +45,9 @@ _DATETIME_URI = "http://purl.org/zarr/spec/protocol/extensions/datetime-dtypes/1
 _FILTERS_URI = "http://purl.org/zarr/spec/protocol/extensions/filters/1.0"
 _DTYPE_URI = "https://numpy.org/doc/stable/reference/arrays.dtypes.html"
 #: Writers of the draft differ in the host, the plural and the version of these URIs.
-_CODEC = re.compile(r"https?://(?:www\.)?purl\.org/zarr/spec/codecs?/([A-Za-z0-9_.\-]+?)(?:/v?[0-9.]+)?/?")
-_VERSION = re.compile(r"https?://.+/(?:v)?([0-9]+)(?:\.[0-9]+)*(?:/.*)?")
-_CORE_TYPE = re.compile(r"bool|[iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)")
+_CODEC = pattern(r"https?://(?:www\.)?purl\.org/zarr/spec/codecs?/([A-Za-z0-9_.\-]+?)(?:/v?[0-9.]+)?/?")
+_VERSION = pattern(r"https?://.+/(?:v)?([0-9]+)(?:\.[0-9]+)*(?:/.*)?")
+_CORE_TYPE = pattern(r"bool|[iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)")
 _REQUIRED = ("shape", "data_type", "chunk_grid", "fill_value")
 _ARRAY_KEYS = frozenset({
     *_REQUIRED, "zarr_format", "chunk_memory_layout", "compressor", "chunk_codecs", "extensions", "attributes",

@@ -20,6 +20,7 @@ import numpy as np
 
 from nczarr.errors import MetadataError
 from nczarr.json_values import Json, JsonMapping, JsonObject
+from nczarr.lazy import pattern
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import optional_module
 from nczarr.zarr.types import special_number_word
@@ -33,7 +34,7 @@ _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE = pattern(r"\\(.)", re.DOTALL)
 
 
 class _DuplicateName(ValueError):

@@ -17,7 +17,6 @@ order; in v3, the ``bytes`` codec has it.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -40,6 +39,7 @@ from nczarr.json_values import (
     checked_text,
     show,
 )
+from nczarr.lazy import pattern
 from nczarr.zarr import types
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
@@ -254,7 +254,7 @@ def respell(document: JsonObject, spelled: JsonMapping, parse: Callable[[JsonObj
 VARIABLE_FILTERS = {"vlen-utf8": "vlen-utf8", "vlen-bytes": "vlen-bytes", "vlen-array": "vlen-bytes"}
 _ON_NUMBERS = frozenset(("astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"))
 _TO_BYTES = frozenset(("pcodec", "zfpy"))
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_INTEGER = pattern(r"-?[0-9]{1,18}")
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 
 
@@ -481,7 +481,7 @@ def regular_grid(metadata: ArrayMetadata, version: str, *without: str) -> Regula
     return metadata.chunk_grid
 
 
-_TYPE = re.compile(r"([<>|=]?)([biufcSUVMm])([0-9]{0,10})(\[[0-9A-Za-zμ]+\])?")
+_TYPE = pattern(r"([<>|=]?)([biufcSUVMm])([0-9]{0,10})(\[[0-9A-Za-zμ]+\])?")
 _FLOAT_NAMES = {
     "nan": "NaN",
     "inf": "Infinity",
