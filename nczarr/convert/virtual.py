@@ -263,8 +263,7 @@ def _joined(data: JoinedSource, source: object) -> ReferredChunks | None:
 
 #: The key of the states of the files in both forms of kerchunk; other readers ignore it.
 FILES = "nczarr_files"
-#: Number of references of one variable in one Parquet file.
-# fsspec's default.
+#: Number of references of one variable in one Parquet file: fsspec's default.
 RECORD = 10_000
 #: A row of a Parquet file: the place of a chunk (path or URL, offset, size), or its bytes.
 Row = tuple[str | None, int, int, bytes | None]

@@ -967,6 +967,7 @@ def own_fill_value(variable: Variable) -> Any:
     >>> own_fill_value(Variable("v", SHORT, attributes=(Attribute.of("_FillValue", 0.5),)))
     """
     fill = variable.attribute.get("_FillValue")
+    # Files of other libraries have fill values without a value.
     if fill is None or not len(fill.values):
         return None
     if fill.type == variable.type:

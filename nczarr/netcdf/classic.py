@@ -327,6 +327,7 @@ class _HeaderParser:
         # tells it.
         counted = records != (1 << 8 * count_size(self.version)) - 1
         header = Header(self.version, dataset, records, tuple(begin for _, begin in variables), counted)
+        # A file that was written as a stream does not say how many records it has.
         if not counted:
             begins = [begin for v, begin in variables if header.is_record(v)]
             size = header.record_size

@@ -304,6 +304,7 @@ class Variable(AttributeOwner):
         node.check_refill(has_values=self._nc_session.has_values(node))
         made = make_attribute("_FillValue", value, group=node.group, as_string=node.type == model.STRING)
         of_enum = isinstance(node.type, model.EnumType) and made.type == node.type.base
+        # Of several values, the first was taken.
         if len(made.values) != 1 or not (made.type == node.type or of_enum):
             raise errors.NodeAttributeError(
                 "NetCDF: Not a valid data type or _FillValue type mismatch", fqn=node.fqn

@@ -148,6 +148,7 @@ class EditRules:
         """
         if not is_unicode(text):
             check_unicode(text, "the string", fqn)
+        # Refused when the file was closed, it took the values of all variables with it.
         if self.restrictions.strings_end_at_nul and "\0" in text:
             message = f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}"
             raise errors.ArgumentError(message, path=self.name, fqn=fqn)
@@ -168,6 +169,7 @@ class EditRules:
 
     def check_size(self, name: str, size: int) -> None:
         """Raise if a dimension cannot have a size, before pending changes depend on it."""
+        # Refused at the close, it took all other changes with it.
         self.check_growth(name, size)
         largest = LARGEST_DIMENSION.get(self.format or "", size)
         if size > largest:
