@@ -23,13 +23,14 @@ if TYPE_CHECKING:
         show_attribute,
         show_dimension,
         show_group,
+        show_members,
         show_type,
     )
 
 __all__ = [
     "ArrayDescription", "AttributeDescription", "DimensionDescription", "Each", "GroupDescription", "TypeDescription",
     "format_bytes", "format_value", "safe_html", "show_array", "show_attribute", "show_dimension", "show_group",
-    "show_type", "shown_location", "visible",
+    "show_members", "show_type", "shown_location", "visible",
 ]  # fmt: skip
 if not TYPE_CHECKING:
     __getattr__ = lazy(__name__, {"html": [name for name in __all__ if name not in globals()]})

@@ -149,6 +149,7 @@ class GroupDescription:
     groups: Sequence[GroupDescription] = ()
     facts: tuple[tuple[str, str], ...] = ()
     arrays_title: str = "Variables"
+    coordinates: Sequence[ArrayDescription] = ()
 
 
 class Each(Sequence[T], Generic[S, T]):
@@ -200,6 +201,17 @@ def show_group(group: GroupDescription) -> str:
     False
     """
     return _page(_head(group.kind, group.name) + _group_body(group, 0, _Budget()))
+
+
+def show_members(kind: str, group: GroupDescription) -> str:
+    """Return the HTML of the variables or the groups of a group, without its name, dimensions and attributes.
+
+    Examples
+    --------
+    >>> "temp" in show_members("Variables", GroupDescription("", arrays=(ArrayDescription("temp", "float"),)))
+    True
+    """
+    return _page(_head(kind, "") + _group_body(group, 0, _Budget()))
 
 
 def show_array(array: ArrayDescription, *, theme: Literal["", "light", "dark"] = "") -> str:
@@ -320,14 +332,16 @@ def _group_body(group: GroupDescription, depth: int, budget: _Budget) -> str:
     def groups(shown: Sequence[GroupDescription]) -> str:
         return "".join(_group(child, depth, budget, is_open=depth < 1 and len(shown) <= 6) for child in shown)
 
+    def arrays(shown: Sequence[ArrayDescription]) -> str:
+        return "".join(map(_array, shown))
+
     arrays_open = depth < 2 and len(group.arrays) <= _OPEN_ROWS
     parts = [
         _facts(group.facts),
         section("Dimensions", group.dimensions, chips, is_open=True),
         section("Types", group.types, lambda types: "".join(map(_type, types)), is_open=False),
-        section(
-            group.arrays_title, group.arrays, lambda arrays: "".join(map(_array, arrays)), is_open=arrays_open
-        ),
+        section("Coordinates", group.coordinates, arrays, is_open=arrays_open),
+        section(group.arrays_title, group.arrays, arrays, is_open=arrays_open),
     ]
     if group.groups and depth >= DEEPEST:
         parts.append(f'<div class="nz-more">… {len(group.groups):,} groups deeper inside</div>')
@@ -339,8 +353,14 @@ def _group_body(group: GroupDescription, depth: int, budget: _Budget) -> str:
 
 
 def _group(group: GroupDescription, depth: int, budget: _Budget, *, is_open: bool) -> str:
-    counts = [(group.arrays, group.arrays_title.lower()), (group.groups, "groups")]
-    note = ", ".join(f"{len(items):,} {kind}" for items, kind in counts if items)
+    counts: list[tuple[Sequence[object], str]] = [
+        (group.coordinates, "coordinates"),
+        (group.arrays, group.arrays_title.lower()),
+        (group.groups, "groups"),
+    ]
+    note = ", ".join(
+        f"{len(items):,} {kind[: -1 if len(items) == 1 else None]}" for items, kind in counts if items
+    )
     summary = f"{_bold(group.name)} {_span('note', _name(note))}"
     return _fold("group", summary, _group_body(group, depth + 1, budget), is_open=is_open)
 
@@ -363,7 +383,8 @@ def _array(array: ArrayDescription) -> str:
     names = ("long_name", "standard_name")
     about = next((format_value(a.value) for a in array.attributes if a.name in names), "")
     note = _span("note", f"<bdi>{safe_html(about, longest=80)}</bdi>") if about else ""
-    summary = f"{_bold(array.name)} {_span('type', _name(array.type))} {_axes(array.axes)} {note}"
+    values = _span("values", f"<bdi>{safe_html(array.values, longest=60)}</bdi>") if array.values else ""
+    summary = f"{_bold(array.name)} {_span('type', _name(array.type))} {_axes(array.axes)} {note} {values}"
     return _fold("array", summary, _array_body(array))
 
 

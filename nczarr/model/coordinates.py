@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from nczarr.errors import NCZarrError
 from nczarr.model.nodes import Group, Variable
-from nczarr.model.sources import ArraySource
+from nczarr.model.sources import ArraySource, Region
 from nczarr.model.types import CHAR, STRING
 from nczarr.text import format_value
 
@@ -66,17 +68,42 @@ def preview(variable: Variable, data: ArraySource, chunks: _Shape | None, most: 
     >>> preview(Variable("x", INT, ("/x",)), MemorySource(np.arange(100)), None)
     '0, 1, … 99'
     """
-    packed = {"scale_factor", "add_offset"} & variable.attribute.keys()
-    if len(data.shape) > 1 or variable.type == CHAR or variable.type.is_user_defined or packed:
+    if len(data.shape) > 1:
         return ""
-    (count,) = data.shape or (1,)
+    count = (data.shape or (1,))[0]
+    ends = [slice(0, count)] if count <= _WHOLE else [slice(0, _FIRST), slice(count - 1, count)]
+    return _shown(variable, data, chunks, most, [(end,) if data.shape else () for end in ends])
+
+
+def corners(variable: Variable, data: ArraySource, chunks: _Shape | None, most: int = MOST_PREVIEWED) -> str:
+    """Return the first values and the last one of a variable with any number of dimensions; see :func:`preview`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nczarr.model import INT, MemorySource
+    >>> corners(Variable("v", INT, ("/y", "/x")), MemorySource(np.arange(12).reshape(3, 4)), None)
+    '0, 1, … 11'
+    """
+    if len(data.shape) <= 1 or 0 in data.shape:
+        return preview(variable, data, chunks, most)
+    first = (*(slice(0, 1) for _ in data.shape[1:]), slice(0, min(_FIRST, data.shape[-1])))
+    return _shown(variable, data, chunks, most, [first, tuple(slice(n - 1, n) for n in data.shape)])
+
+
+def _shown(
+    variable: Variable, data: ArraySource, chunks: _Shape | None, most: int, regions: Sequence[Region]
+) -> str:
+    """Return the values of some regions as text."""
+    packed = {"scale_factor", "add_offset"} & variable.attribute.keys()
+    if variable.type == CHAR or variable.type.is_user_defined or packed:
+        return ""
     size = _STRING_BYTES if variable.type == STRING else data.dtype.itemsize
     # info and notebooks must not read a large chunk for a few values.
-    if min((chunks or (_WHOLE,))[0], count) * size > most:
+    if math.prod(map(min, chunks or (_WHOLE,), data.shape or (1,))) * size > most:
         return ""
-    ends = [slice(0, count)] if count <= _WHOLE else [slice(0, _FIRST), slice(count - 1, count)]
     try:
-        values = [data.read((end,) if data.shape else ()).reshape(-1) for end in ends]
+        values = [data.read(region).reshape(-1) for region in regions]
     # A preview is no reason for info to fail.
     except (NCZarrError, OSError):
         return ""

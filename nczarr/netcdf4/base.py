@@ -10,12 +10,17 @@ from nczarr.errors import EditError, NodeAttributeError, ReadOnlyError, StoreErr
 from nczarr.model import Attribute
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, MODEL_OF_FORMAT
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
+from nczarr.rooms import Door
 from nczarr.session import GroupNode, Session, VariableNode, kept_name
 from nczarr.session.errors import check_unicode
 from nczarr.text import did_you_mean
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from nczarr.netcdf4 import html
+else:
+    html = Door("nczarr.netcdf4.html")
 
 _RESERVED = """
     _grpid _grp _varid groups dimensions variables dtype data_model disk_format _nunlimdim path parent ndim mask scale
@@ -263,6 +268,12 @@ class Named(dict[str, T]):
     def __init__(self, kind: str, content: dict[str, T]) -> None:
         super().__init__(content)
         self.kind = kind
+
+    def _repr_html_(self) -> str | None:
+        found: list[Any] = list(self.values())
+        if self.kind not in ("variable", "group") or not found or not found[0]._nc_session.is_open:
+            return None  # a notebook shows the text
+        return html.html_of_members(found[0]._nc_session, [each._nc_node for each in found])
 
     def __missing__(self, name: object) -> T:
         raise UnknownNameError(f"there is no {self.kind} {name!r}", hint=did_you_mean(name, self))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import netCDF4
@@ -92,3 +93,33 @@ def test_shards_are_shown_beside_their_chunks(tmp_path: Path) -> None:
     for html in pages:
         assert "<th>shards</th><td><bdi>20</bdi></td>" in html
         assert "<th>chunks</th><td><bdi>5</bdi></td>" in html
+
+
+def test_coordinates_stand_apart_with_a_few_values_of_each_variable(stored: Path) -> None:
+    for target in (stored, DATA / "example.nc"):
+        with nczarr.Dataset(target) as ds, netCDF4.Dataset(DATA / "example.nc") as peer:
+            html = ds._repr_html_()
+            assert html.index("Coordinates") < html.index("Variables")
+            for name in ("time", "lat", "lon"):
+                assert html.index("Coordinates") < html.index(f'"nz-name">{name}</bdi> <span class="nz-type"')
+            values = peer["/atmosphere/slp"][:].reshape(-1)
+            shown = ds["/atmosphere"].variables._repr_html_()
+            found = re.search(r'"nz-name">slp<.*?"nz-values"><bdi>([^<]*)</bdi>', shown)
+            assert found is not None
+            ends = [float(n) for n in found[1].replace("…", "").split(",")]
+            np.testing.assert_allclose(ends, [*values[:2], values[-1]], rtol=1e-5)
+            groups = (peer, peer["/ocean"], peer["/atmosphere"])
+            assert f"in {sum(len(group.variables) for group in groups)} variables" in html
+
+
+def test_the_groups_and_the_variables_of_a_dataset_are_shown(stored: Path) -> None:
+    with nczarr.Dataset(stored) as ds:
+        groups, variables = ds.groups._repr_html_(), ds["/ocean"].variables._repr_html_()
+        assert "temp" in groups
+        assert "institution" not in groups
+        assert "temp" in variables
+        assert "atmosphere" not in variables
+        assert ds["/ocean"].groups._repr_html_() is None
+        assert ds.dimensions._repr_html_() is None
+        kept = ds.variables
+    assert kept._repr_html_() is None
