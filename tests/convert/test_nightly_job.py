@@ -92,6 +92,21 @@ def test_an_append_may_lack_what_has_no_steps() -> None:
         assert found["crs"].grid_mapping_name == "latitude_longitude"
 
 
+def test_an_append_has_no_fill_value_that_the_join_has_declared() -> None:
+    """A day without `salt` made the join declare the default fill value; each later day was refused for lack of it."""
+    nczarr.join([day("0.nc", 0), day("1.nc", 1, variables="temp sea_level")], "a.zarr", join="fill")
+    nczarr.append(day("2.nc", 2), "a.zarr")
+    with nczarr.Dataset("a.zarr") as found:
+        missing = np.ma.getmaskarray(found["salt"][:]).reshape(3, STEPS, -1).all(axis=(1, 2))
+        assert missing.tolist() == [False, True, False]
+    with netCDF4.Dataset("3.nc", "w") as file:
+        fill(file, 3)
+    with netCDF4.Dataset("3.nc", "a") as file:
+        file["salt"].missing_value = np.float32(5)
+    with pytest.raises(ModelError, match=r"/salt: the attribute missing_value"):
+        nczarr.append("3.nc", "a.zarr")
+
+
 def test_a_variable_that_the_dataset_lacks_is_omitted_by_exclude() -> None:
     """`join="fill"` cannot add it: the dataset keeps its variables."""
     nczarr.copy(day("0.nc", 0, variables="temp"), "a.zarr")

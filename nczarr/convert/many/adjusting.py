@@ -204,6 +204,9 @@ def _completed(datasets: list[Dataset], along: str, *, fixed: bool) -> list[Data
     for other in () if fixed else datasets[1:]:
         whole = with_nodes(whole, other)
     lacking = {fqn for d in datasets for fqn in whole.all_variables.keys() - d.all_variables.keys()}
+    if fixed:
+        # The join has declared the default fill value where files lacked a variable: those of an append do not.
+        lacking |= {fqn for fqn, v in whole.all_variables.items() if _declares_default_fill(v)}
 
     def variable(own: Dataset, fqn: str, v: Variable) -> Variable:
         if fqn not in lacking or along not in v.dimensions or (fixed and own is datasets[0]):
@@ -240,6 +243,13 @@ def with_fill(fqn: str, variable: Variable) -> Variable:
     fill = Attribute.of("_FillValue", model.default_fill(variable.type), variable.type)
     storage = replace(variable.storage, no_fill=False)
     return replace(variable, attributes=(*variable.attributes, fill), storage=storage)
+
+
+def _declares_default_fill(variable: Variable) -> bool:
+    """Return True if a variable may have its fill value from :func:`with_fill`."""
+    fill = model.own_fill_value(variable)
+    has_default = variable.type.is_atomic and variable.type.dtype.itemsize > 1
+    return fill is not None and has_default and bool(fill == model.default_fill(variable.type))
 
 
 def with_nodes(group: _G, other: Group) -> _G:
