@@ -27,7 +27,7 @@ from nczarr.convert.endpoints import expand_sources
 from nczarr.convert.request import PARTS
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
-from nczarr.formats import kind_of_source, local_path
+from nczarr.formats import is_references, kind_of_source, local_path
 from nczarr.transfer import NoProgress
 
 #: Number of sources that are scanned faster than processes start.
@@ -139,7 +139,8 @@ def _check_target(target: str, *, virtual: bool, append: bool) -> None:
         hint = "nczarr copy and nczarr join create one"
         raise DatasetNotFoundError("there is no dataset to append to", path=target, hint=hint)
     # A Zarr directory of this name would be opened as references.
-    if path.suffix in (".json", ".parquet", ".icechunk") and not virtual:
+    is_virtual = virtual or (append and is_references(path))
+    if path.suffix in (".json", ".parquet", ".icechunk") and not is_virtual:
         raise UnsupportedError(
             f"a name with the suffix {path.suffix} is that of references to chunks",
             path=target,

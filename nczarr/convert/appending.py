@@ -181,7 +181,7 @@ class AppendTask:
         if self.region:
             along = find_dimension(old, next(iter(self.region)), "region")
         else:
-            along = _growing_dimension(old, self.sources.along, str(self.request.target))
+            along = growing_dimension(old, self.sources.along, str(self.request.target))
         joined = along if len(self.sources.paths) > 1 else None
         with replace(self.sources, along=joined).open_part(self.request.lossy) as added:
             yield along, (self._in_region if self.region else self.place)(old, added, along)
@@ -224,7 +224,7 @@ class AppendTask:
         """Return the times of a stored dataset, and their bounds, in the finer unit that the sources need."""
         if "times" not in self.sources.fitting.adjust:
             return {}
-        along = _growing_dimension(old, self.sources.along, str(self.request.target))
+        along = growing_dimension(old, self.sources.along, str(self.request.target))
         joined = along if len(self.sources.paths) > 1 else None
         with replace(self.sources, along=joined).open_part(self.request.lossy) as added:
             growing = [fqn for fqn, v in old.all_variables.items() if along in v.dimensions]
@@ -685,7 +685,7 @@ class _Shifted:
                     yield name, (*region[:axis], place, *region[axis + 1 :]), data
 
 
-def _growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
+def growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
     """Return the FQN of the dimension along which a dataset grows.
 
     Raises

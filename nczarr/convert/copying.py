@@ -35,7 +35,7 @@ from nczarr.convert.verify.differences import ValueComparison
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 from nczarr.convert.xarray_view import read_otherwise
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, UnsupportedError, error_context
-from nczarr.formats import Kind, kind_of_source, kind_of_target
+from nczarr.formats import Kind, is_references, kind_of_source, kind_of_target, local_path
 from nczarr.mapping.options import ON_V3
 from nczarr.mapping.plain.write import ORDER
 from nczarr.model import Attribute, Dataset, Difference, compare
@@ -392,6 +392,11 @@ def _run(verb: Verb, source: object, target: object, given: dict[str, Any]) -> t
     sources = Sources(
         paths, where, request.subset, together.along, request.fitting, request.hook, together.merge
     )
+    if verb == "append" and is_references(target):
+        from nczarr.convert.growing_references import grow_references
+
+        grow_references(request, sources, Path(str(target)), _refer)
+        return ()
     if verb == "append":
         from nczarr.convert.appending import AppendTask
 
@@ -715,8 +720,13 @@ def _without_old_digest(dataset: Dataset, sources: Sources, how: OutputOptions) 
     return without_digest(dataset)
 
 
-def _refer(request: CopyRequest, sources: Sources) -> tuple[str, ...]:
-    """Write references to the chunks of netCDF files."""
+def _refer(
+    request: CopyRequest, sources: Sources, unchanged: Callable[[], None] = lambda: None
+) -> tuple[str, ...]:
+    """Write references to the chunks of netCDF files, and to those that other references name.
+
+    `unchanged` raises an error if another process has changed the target.
+    """
     from nczarr.convert.virtual import write_virtual
 
     target, option = request.target, named("virtual")
@@ -725,19 +735,27 @@ def _refer(request: CopyRequest, sources: Sources) -> tuple[str, ...]:
             f"{option}: several sources and one target", path=str(target), hint=f"use {verb_named('join')}"
         )
     for source in sources.paths:
-        if isinstance(source, Dataset) or kinds_of([source]) != {"netcdf"}:
-            raise UnsupportedError(f"{option}: the source is not a netCDF file", path=name_of(source))
+        if isinstance(source, Dataset) or not (is_references(source) or kinds_of([source]) == {"netcdf"}):
+            raise UnsupportedError(
+                f"{option}: the source is neither a netCDF file nor references", path=name_of(source)
+            )
     states = sources.states()
+
+    def same() -> None:
+        sources.refuse_changes(states)
+        unchanged()
+
     with sources.open(fresh=False) as opened:
         part = _without_old_digest(replace(sources.part(opened), sources=()), sources, request.output)
         outside = write_virtual(
             part,
             sources.paths[0],
             target,
-            partial(sources.refuse_changes, states),
+            same,
             overwrite=request.trust.overwrite,
         )
         if request.effort.report is not None:
+            added = [path for path in sources.paths if local_path(path) != local_path(target)]
             request.effort.report.allow += outside
-            request.effort.report.add(sources.paths, target, dataset_bytes(part))
+            request.effort.report.add(added, target, dataset_bytes(part))
     return ()

@@ -30,10 +30,11 @@ from nczarr.convert.many.joining import JoinedSource, StackedSource
 from nczarr.convert.many.models import FilePart
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, UnsupportedError, error_context
 from nczarr.formats import is_icechunk, is_references, local_path, state_of_file
-from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, documents_v2
+from nczarr.mapping import StoredDataset, VariableData, WriteOptions, create_dataset, documents_v2
 from nczarr.model import ArraySource, Dataset, Filter, Variable, rewrite
 from nczarr.options import named
 from nczarr.stores.reach import place_of
+from nczarr.stores.referred import ReferenceStore
 from nczarr.stores.remote.icechunk_forks import is_session_store
 from nczarr.system.atomic import (
     create_directory,
@@ -45,6 +46,7 @@ from nczarr.system.atomic import (
 from nczarr.system.durability import sync_folder_of, sync_tree
 from nczarr.system.environment import limit, read_json
 from nczarr.system.failures import writing
+from nczarr.system.logs import logger_of
 from nczarr.text import missing_package
 from nczarr.transfer import data_bytes
 
@@ -169,10 +171,12 @@ def _chunks_of_variable(variable: Variable, source: object) -> ReferredChunks | 
         f"variable; a copy without {named('virtual')} has all values"
     )
     try:
-        found = _chunks(data, source) if is_fixed else None
+        alone = _referred(variable) if is_fixed and is_references(source) else None
+        found = alone or _chunks(data, source) if is_fixed else None
     # A time in chunks of 512 makes no grid over files of other lengths.
     except _NoGridError as error:
         if size <= most:
+            logger_of(__name__).info("%s: %s; its values are stored beside", variable.name, error.message)
             return None
         error.hint = cure
         raise
@@ -196,6 +200,8 @@ def _chunks(data: ArraySource, source: object) -> ReferredChunks | None:
         return _joined(data, source)
     if isinstance(data, FilePart):
         source = data.source
+        if is_references(source):
+            return _referred(data.stored)
     ask = getattr(data, "chunk_places", None)
     found = None if ask is None else ask()
     if found is None:
@@ -218,9 +224,39 @@ def _chunks(data: ArraySource, source: object) -> ReferredChunks | None:
     return ReferredChunks(found.shape, found.filters, found.big_endian, places, unwritten)
 
 
+def _referred(variable: Variable) -> ReferredChunks | None:
+    """Return the chunks that other references name; None if these have some values themselves, or in another form."""
+    data = variable.data
+    if not isinstance(data, VariableData):
+        return None
+    array, store, filters = data.array, data.array.store, variable.storage.filters
+    if not isinstance(store, ReferenceStore):
+        return None
+    first, *rest = array.metadata.codecs
+    if first.name != "bytes" or tuple(rest) != tuple(exact_codecs(filters, array.dtype.itemsize) or ()):
+        return None
+    if not data.encoding.is_identity or not array.metadata.chunk_grid.is_regular:
+        return None
+    places: dict[tuple[int, ...], Place] = {}
+    unwritten: tuple[np.ndarray, ...] = ()
+    for index in product(*map(range, array.grid_shape)):
+        found = store.located(array.chunk_key(index))
+        if found is None:
+            corner = tuple(slice(i * c, i * c + 1, 1) for i, c in zip(index, array.chunk_shape, strict=True))
+            unwritten = unwritten or (np.asarray(data.read(corner)),)
+        elif isinstance(found, bytes) or found[2] is None:
+            return None
+        else:
+            places[index] = found[0], found[1], found[2]
+    return ReferredChunks(
+        array.chunk_shape, filters, first.configuration.get("endian") == "big", places, unwritten
+    )
+
+
 def _decoding(found: ReferredChunks) -> object:
-    """Return all that a reader needs to decode the chunks: deflate and zstd need no level."""
-    filters = [(f.id, () if f.id in (Filter.DEFLATE, Filter.ZSTD) else f.parameters) for f in found.filters]
+    """Return all that a reader needs to decode the chunks: deflate and zstd need no level, shuffle the type alone."""
+    known = (Filter.DEFLATE, Filter.ZSTD, Filter.SHUFFLE)
+    filters = [(f.id, () if f.id in known else f.parameters) for f in found.filters]
     return found.shape, filters, found.big_endian
 
 

@@ -99,6 +99,23 @@ class ReferenceStore(Store):
             values[number] = value
         return values
 
+    def located(self, key: str) -> bytes | ReferredBytes | None:
+        """Return the value of a key that the references have, else its location: the resolved path or the URL.
+
+        None if the key has no value.
+
+        Raises
+        ------
+        NotAllowedError
+            If the references may not name the file.
+        """
+        found = self._references.find(check_key(key))
+        return (
+            found
+            if found is None or isinstance(found, bytes)
+            else (self._reach.place(found[0]).location, *found[1:])
+        )
+
     def size(self, key: str) -> int | None:
         found = self._references.find(check_key(key))
         if found is None or isinstance(found, bytes):

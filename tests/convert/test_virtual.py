@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
@@ -21,8 +22,9 @@ import zarr as zarr_python
 import nczarr
 from nczarr.cli import main
 from nczarr.convert import virtual
-from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
+from nczarr.errors import DatasetExistsError, LockedError, NCZarrError, UnsupportedError
 from nczarr.formats import is_references
+from nczarr.system.locks import FileLock
 
 DATA = Path(__file__).parents[1] / "data"
 REAL = Path(os.environ.get("NCZARR_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "netcdf"
@@ -354,6 +356,85 @@ def test_daily_files_with_the_chunks_that_netcdf_chooses(tmp_path: Path, kind: s
     if kind == "parquet":
         with xr.open_dataset(str(refs), engine="nczarr") as seen:
             assert seen.sizes["time"] == 640
+
+
+# --- growing
+
+
+def step(folder: Path, number: int, chunk: int = 2) -> Path:
+    with netCDF4.Dataset(folder / f"{number}.nc", "w") as file:
+        file.createDimension("time")
+        file.createDimension("x", 1000)
+        time = file.createVariable("time", "f8", ("time",))
+        time.units = "hours since 2026-10-01"
+        time[:] = 24 * number + 6 * np.arange(4)
+        file.createVariable("x", "f4", ("x",))[:] = np.arange(1000)
+        v = file.createVariable("v", "f4", ("time", "x"), chunksizes=(chunk, 500), zlib=True, shuffle=True)
+        v[:] = number + np.arange(4000).reshape(4, 1000) / 7
+        file.createVariable("raw", ">i4", ("time", "x"), chunksizes=(chunk, 500), endian="big")[:] = number
+    return folder / f"{number}.nc"
+
+
+def referred(refs: Path) -> Counter[str]:
+    """How many chunks of each variable are in each file, for references in JSON."""
+    keys = json.loads(refs.read_text())["refs"]
+    return Counter(
+        f"{key.partition('/')[0]} {Path(v[0]).name}" for key, v in keys.items() if isinstance(v, list)
+    )
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_references_grow_and_are_a_source(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refs, files = tmp_path / f"refs.{kind}", [step(tmp_path, number) for number in range(4)]
+    nczarr.join(files, tmp_path / "all.zarr")
+    nczarr.join(files[:2], refs, virtual=True)
+    nczarr.append(files[2], refs)
+    assert main(["append", str(files[3]), str(refs)]) == 0
+    assert list(nczarr.diff(tmp_path / "all.zarr", refs)) == []
+    again = tmp_path / "again.json"
+    nczarr.copy(refs, again, virtual=True)
+    assert list(nczarr.diff(tmp_path / "all.zarr", again)) == []
+    own = again if kind == "parquet" else refs
+    assert referred(own) == Counter({f"{v} {n}.nc": 4 for v in ("v", "raw") for n in range(4)})
+    # Whatever is refused leaves the references as they were.
+    before = nczarr.digest(refs)
+    with pytest.raises(UnsupportedError, match=r"/time has .*steps are repeated"):
+        nczarr.append(files[3], refs)
+    with pytest.raises(
+        UnsupportedError, match=r"replace=True: references get steps behind their last one only"
+    ):
+        nczarr.append(files[3], refs, replace=True)
+    lock = FileLock(str(refs))
+    with pytest.raises(LockedError, match="another process appends to the references"):
+        nczarr.append(step(tmp_path, 4), refs)
+    lock.release()
+    assert nczarr.digest(refs) == before
+    nczarr.append(tmp_path / "4.nc", refs)
+    with nczarr.Dataset(refs) as found:
+        assert found["time"][:].tolist() == [6.0 * n for n in range(20)]
+        assert found["raw"][:, 0].tolist() == [n // 4 for n in range(20)]
+
+
+def test_steps_in_other_chunks_are_stored_beside_the_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    refs, files = tmp_path / "refs.json", [step(tmp_path, 0), step(tmp_path, 1, 4)]
+    nczarr.join(files, tmp_path / "all.zarr")
+    nczarr.join(files[:1], refs, virtual=True, along="time")
+    monkeypatch.setenv("NCZARR_MAX_INLINE_BYTES", "16000")
+    with pytest.raises(
+        UnsupportedError, match=r"1\.nc.*chunks are of \(4, 500\).*NCZARR_MAX_INLINE_BYTES=32000"
+    ):
+        nczarr.append(files[1], refs)
+    assert referred(refs) == Counter({"v 0.nc": 4, "raw 0.nc": 4})
+    monkeypatch.delenv("NCZARR_MAX_INLINE_BYTES")
+    with caplog.at_level("INFO", "nczarr"):
+        nczarr.append(files[1], refs)
+    assert "v: the chunks are of (4, 500)" in caplog.text
+    assert list(nczarr.diff(tmp_path / "all.zarr", refs)) == []
+    assert referred(refs) == Counter()
 
 
 def test_a_dataset_with_an_attribute_of_the_name_has_no_references(tmp_path: Path) -> None:

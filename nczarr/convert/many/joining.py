@@ -148,6 +148,11 @@ class JoinedSources:
             assert data is not None
             return data.read(region, out)
 
+    def stored(self, number: int, fqn: str) -> Variable:
+        """Return a variable of a file, which is open until others are."""
+        with self._lock:
+            return self._opened(number).variable_at(fqn)
+
     def places(self, number: int, fqn: str) -> FilePlaces | None:
         """Return the places of the chunks of a variable in a file; None if its values are not stored in chunks."""
         with self._lock:

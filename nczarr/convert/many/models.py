@@ -34,6 +34,10 @@ class SourceFiles(Protocol):
         """Read values of a file."""
         ...
 
+    def stored(self, number: int, fqn: str) -> Variable:
+        """Return a variable of a file, which is open until others are."""
+        ...
+
     def places(self, number: int, fqn: str) -> FilePlaces | None:
         """Return the places of the chunks of a variable in a file; None if its values are not stored in chunks."""
         ...
@@ -59,6 +63,11 @@ class FilePart:
     def source(self) -> object:
         """The file."""
         return self.files.sources[self.number]
+
+    @property
+    def stored(self) -> Variable:
+        """The variable of the file."""
+        return self.files.stored(self.number, self.fqn)
 
     def chunk_places(self) -> FilePlaces | None:
         """Return the places of the chunks in the file."""
