@@ -270,6 +270,7 @@ class Analyzer:
             if constant.kind in PLAIN_INTEGERS:
                 return int(constant.value)
             raise ConstantError(f"expected a plain integer, not {token}")
+        # The context has recorded the error as a problem of the text.
         return None
 
     # Types.

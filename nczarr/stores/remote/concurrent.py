@@ -191,6 +191,7 @@ class ConcurrentStore(Store):
         """Return the time of a value; None if the key has none any more."""
         with self._explained("read", key, may_be_missing=True):
             return (await self._fetch_dated(key))[1]
+        # The context has suppressed the error of a missing value.
         return None
 
     async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:
@@ -324,11 +325,13 @@ class ConcurrentStore(Store):
     async def _safe_bounded(self, key: str, most: int) -> Buffer | None:
         with self._explained("read", key, may_be_missing=True):
             return await self._fetch_bounded(key, most)
+        # The context has suppressed the error of a missing value.
         return None
 
     async def _safe_size(self, key: str) -> int | None:
         with self._explained("read", key, may_be_missing=True):
             return await self._size(key)
+        # The context has suppressed the error of a missing value.
         return None
 
     async def _safe_put(self, key: str, data: Buffer) -> None:

@@ -366,6 +366,7 @@ class FsspecStore(FileSystemStore):
             if not self._async:
                 return getattr(self.fs, method)(path, **options)
             return self._run(self._asked, getattr(self.fs, f"_{method}"), path, options)
+        # The context has suppressed the error of a missing folder.
         return []
 
     async def _asked(self, ask: Callable[..., Awaitable[T]], path: str, options: dict[str, object]) -> T:

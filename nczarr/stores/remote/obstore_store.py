@@ -231,6 +231,7 @@ class ObstoreStore(ConcurrentStore):
             self._note(key, found.meta)
             known = {k: v for k in ("e_tag", "version") if (v := found.meta[k]) is not None}
             return bytes(found.bytes()), cast("UpdateVersion", known)
+        # The context has suppressed the error of a missing value.
         return None, None
 
     async def _replace(self, key: str, data: bytes, version: UpdateVersion) -> bool:
@@ -294,6 +295,7 @@ class ObstoreStore(ConcurrentStore):
             # The marker of a folder is an empty key with the name of the folder.
             names = sorted(name for name, size in sizes.items() if name and (size or name not in prefixes))
             return names, sorted(prefixes)
+        # The context has suppressed the error of a missing folder.
         return [], []
 
 

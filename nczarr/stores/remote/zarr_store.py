@@ -159,6 +159,7 @@ class ZarrStore(ConcurrentStore):
     async def _exists(self, key: str) -> bool:
         with self._explained("read", key, may_be_missing=True):
             return bool(await self.store.exists(key))
+        # The context has suppressed the error of a missing value.
         return False
 
     def exist_many(self, keys: Sequence[str]) -> Answers:
