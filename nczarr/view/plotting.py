@@ -36,7 +36,7 @@ from nczarr.view.picture.colours import (
     colour_maps,
 )
 from nczarr.view.picture.drawer import Drawer, with_overlay
-from nczarr.view.picture.drawings import Drawing, Line, Picture, Scale, Table
+from nczarr.view.picture.drawings import HALO, Drawing, Line, Picture, Scale, Table
 from nczarr.view.picture.map_lines import read_coast
 from nczarr.view.picture.selection import Hyperslab, select
 from nczarr.view.planes import PROJECTIONS
@@ -354,6 +354,7 @@ def _printable(text: str) -> str:
 
 def _draw_picture(axes: Axes, picture: Picture, colours: Colours) -> None:
     from matplotlib.collections import LineCollection
+    from matplotlib.patheffects import withStroke
     from matplotlib.ticker import FormatStrFormatter, NullFormatter
 
     e, scales, (norm, cmap) = picture.extent, (picture.x, picture.y), colours.for_matplotlib()
@@ -366,7 +367,10 @@ def _draw_picture(axes: Axes, picture: Picture, colours: Colours) -> None:
     axes.set_aspect("equal" if picture.is_map else "auto")
     for colour, lines, width in picture.lines():
         lines = [np.stack([_dates(s, n) for s, n in zip(scales, line.T)], axis=-1) for line in lines]
-        axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.75 * width), autolim=False)
+        # On dark colours, only a light edge tells a dark line.
+        halo = [withStroke(linewidth=0.75 * width + 1.2, foreground=HALO, alpha=0.55)]
+        drawn = LineCollection(lines, colors=colour, linewidths=0.75 * width, path_effects=halo)
+        axes.add_collection(drawn, autolim=False)
     axes.set_xlim(*x_ends)
     axes.set_ylim(*y_ends)
     if picture.key is not None:

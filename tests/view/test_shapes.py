@@ -452,3 +452,15 @@ def test_a_value_selects_the_cell_that_contains_it(position: str, index: int, sa
         assert select(coordinates, "/v", {"lon": "-90."}).at[1] == 3
         with pytest.raises(NCZarrError, match="lat has no value 500"):
             select(coordinates, "/v", {"lat": "500."})
+
+
+def test_a_coast_is_seen_on_dark_colours() -> None:
+    text = """netcdf d { dimensions: lat = 5; lon = 4; variables: double lat(lat); lat:units = "degrees_north";
+      double lon(lon); lon:units = "degrees_east"; float v(lat, lon);
+      data: lat = -80, -40, 0, 40, 80; lon = 0, 90, 180, 270;
+      v = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0; }"""
+    image = Image.open(io.BytesIO(plot(cdl.loads(text), "v", colours="gray", limits=(0, 1))))
+    pixels = np.asarray(image.convert("L"))
+    inside = pixels[pixels.shape[0] // 4 : pixels.shape[0] // 2, pixels.shape[1] // 4 : pixels.shape[1] // 2]
+    assert (inside < 10).mean() > 0.5
+    assert (inside > 100).mean() > 0.01

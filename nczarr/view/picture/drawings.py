@@ -20,6 +20,8 @@ _MOST_CURVES = 10
 _LINE = "#0b7285"
 #: Colour of coastlines, contours and arrows.
 COAST = "#202020"
+#: Colour of their edges, which tells them from dark colours.
+HALO = "#ffffff"
 Columns = tuple[tuple[str, np.ndarray], ...]
 
 

@@ -12,7 +12,7 @@ from bokeh.plotting import figure
 
 from nczarr.display import visible
 from nczarr.view.picture.colours import MISSING, Colours
-from nczarr.view.picture.drawings import COAST, Drawing, Line, Picture, Scale
+from nczarr.view.picture.drawings import COAST, HALO, Drawing, Line, Picture, Scale
 from nczarr.view.picture.grids import Extent
 
 _HEIGHT = 500
@@ -88,8 +88,11 @@ class PictureFigure:
                 # Degrees have marks at 30 and 60.
                 axis.ticker = models.AdaptiveTicker(base=10, mantissas=[1, 2, 3, 6], desired_num_ticks=8)
         around = e if is_projected else Extent(e.left - 360, e.right + 360, -90, 90)
+        halo = {"color": HALO, "line_alpha": 0.55}
         for colour, lines, thick in picture.lines(around)[:2]:
+            fig.multi_line(*_columns(lines), line_width=thick + 1.6, **halo)
             fig.multi_line(*_columns(lines), color=colour, line_width=thick)
+        fig.multi_line("x", "y", source=self._overlay, line_width=2.6, **halo)
         fig.multi_line("x", "y", source=self._overlay, color=COAST, line_width=1)
         fig.scatter("x", "y", source=self._mark, **_MARK)
         # The step is a column of the image source, so that an open tooltip always shows the step of its image.
