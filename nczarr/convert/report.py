@@ -420,7 +420,7 @@ class Report:
     chunks : list of ChunkLength
         The chunk lengths along the dimensions of Zarr arrays, and the reasons for them.
     read_otherwise : list of str
-        The variables of Zarr that xarray without nczarr reads otherwise than those of the netCDF file.
+        The variables and attributes that xarray without nczarr reads otherwise from Zarr than from the netCDF file.
 
     Examples
     --------

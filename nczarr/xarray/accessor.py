@@ -42,7 +42,7 @@ from nczarr.targets import parse_target
 from nczarr.transfer import BLOCK_BYTES, Work, block_shape, value_bytes
 from nczarr.xarray.planned import TaskTarget
 from nczarr.xarray_model import from_xarray
-from nczarr.xarray_model.read import KEPT, Kept, ReopenedDataset, fqn_of, opened, place_of
+from nczarr.xarray_model.read import KEPT, Kept, ReopenedDataset, fqn_of, is_path, opened, place_of
 from nczarr.xarray_model.variables import EncodedSource, Fit
 from nczarr.xarray_model.write import XarrayData, groups_of, model_of
 
@@ -252,7 +252,8 @@ class NCZarrAccessor:
         NCZarrError
             With the problem and its location.
         """
-        if path is None or hasattr(path, "write"):
+        # Paths of py.path, as pytest gives them, have a method of that name, too.
+        if path is None or (hasattr(path, "write") and not is_path(path)):
             return self._in_memory(
                 path, format=format, group=group, encoding=encoding, unlimited_dims=unlimited_dims,
                 compute=compute, unsafe=unsafe, write_inherited_coords=write_inherited_coords,

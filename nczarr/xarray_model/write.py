@@ -469,4 +469,6 @@ def _as_fill(attribute: Attribute, type_: Type) -> Attribute:
         return make_attribute(attribute.name, attribute.text, group=None, as_string=True)
     if attribute.type == type_ or type_.dtype.kind in "OV" or not len(attribute.values):
         return attribute
-    return Attribute(attribute.name, type_, attribute.values[:1].astype(type_.dtype))
+    # Programs write _FillValue = "NaN", of which numpy makes a number.
+    value = attribute.values[:1] if attribute.type != CHAR or type_ == CHAR else np.array([attribute.text])
+    return Attribute(attribute.name, type_, value.astype(type_.dtype))

@@ -372,3 +372,31 @@ def test_the_version_of_zarr_is_said_by_the_layout(tmp_path: Path) -> None:
     assert not (tmp_path / "a.zarr").exists()
     days(0, 2).nczarr.to_zarr(tmp_path / "a.zarr", zarr_format=3)
     xr.testing.assert_identical(read(tmp_path / "a.zarr"), days(0, 2))
+
+
+def test_a_fill_value_that_is_the_text_of_a_number_is_this_number(tmp_path: Path) -> None:
+    """As trajan writes it for times, and the engine netcdf4 takes it."""
+    data = days(0, 3)
+    data.time.encoding.update(_FillValue="NaN", dtype="f8", units="days since 2000-01-01")
+    data.v.encoding["_FillValue"] = "-9"
+    data.nczarr.to_netcdf(tmp_path / "a.nc")
+    data.nczarr.to_zarr(tmp_path / "a.zarr")
+    data.to_netcdf(tmp_path / "stock.nc", engine="netcdf4")
+    for name in ("a.nc", "a.zarr"):
+        found, stock = read(tmp_path / name), xr.load_dataset(tmp_path / "stock.nc", engine="netcdf4")
+        xr.testing.assert_identical(found, stock)
+        assert np.isnan(found.time.encoding["_FillValue"])
+        assert found.v.encoding["_FillValue"] == stock.v.encoding["_FillValue"] == -9
+    data.v.encoding["_FillValue"] = "none"
+    with pytest.raises(ValueError, match="none"):
+        data.nczarr.to_netcdf(tmp_path / "b.nc")
+
+
+def test_a_path_with_a_method_write_is_no_open_file(tmp_path: Path) -> None:
+    class PathThatWrites(type(tmp_path)):  # type: ignore[misc]
+        def write(self, data: Any) -> None:
+            raise AssertionError("the file was not named by its path")
+
+    path = PathThatWrites(tmp_path / "a.nc")
+    assert days(0, 2).nczarr.to_netcdf(path) is None
+    xr.testing.assert_identical(read(tmp_path / "a.nc"), days(0, 2))
