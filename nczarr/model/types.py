@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -305,6 +306,15 @@ class VlenType(UserType):
     @property
     def inner_types(self) -> list[Type]:
         return [self.base]
+
+    def holds_vectors(self, values: np.ndarray) -> bool:
+        """Return True if all values are one-dimensional arrays of the base's dtype, as :attr:`dtype` has them."""
+        # Asked of each sequence in turn, it takes as long as the copy of a short one.
+        return (
+            set(map(type, values.flat)) == {np.ndarray}
+            and set(map(attrgetter("dtype"), values.flat)) == {self.base.dtype}
+            and set(map(attrgetter("ndim"), values.flat)) == {1}
+        )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -155,11 +155,21 @@ class Text(MemoryLayout):
         return out
 
     def encode(self, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
-        out = np.zeros(values.shape, self.dtype)
-        texts = values.reshape(-1)
+        texts = values.reshape(-1).tolist()
+        joined = np.frombuffer(bytes_of("".join([f"{text or ''}\0" for text in texts])), np.uint8)
+        ends = np.flatnonzero(joined == 0)
+        if len(ends) != len(texts):
+            for text in texts:
+                _text_bytes(text or "")  # raises for the text with a NUL
+        # HDF5 reads this memory later, when the values are written. A buffer for each text took most of the time.
+        keep.append(joined)
+        out = np.zeros(len(texts), self.dtype)
+        out[:1], out[1:] = 0, ends[:-1] + 1
+        out += np.uint64(joined.ctypes.data)
         # A null pointer stays one, as with ncgen.
-        out.reshape(-1)[:] = [0 if isinstance(t, NullText | None) else _keep_text(t, keep) for t in texts]
-        return out
+        if set(map(type, texts)) != {str}:
+            out[[isinstance(text, NullText | None) for text in texts]] = 0
+        return out.reshape(values.shape)
 
 
 @dataclass(frozen=True)
@@ -179,24 +189,28 @@ class Sequence(MemoryLayout):
 
     def decode(self, raw: np.ndarray, type_: model.Type) -> np.ndarray:
         assert isinstance(type_, model.VlenType)
-        out = np.empty(raw.shape, type_.dtype)
-        flat, base = out.reshape(-1), self.base
-        for i, (length, address) in enumerate(raw.reshape(-1).tolist()):
-            # A sequence without elements may have no address.
-            inside = ctypes.string_at(address, length * base.dtype.itemsize) if address else b""
-            flat[i] = base.decode(np.frombuffer(inside, base.dtype), type_.base)
-        return out
+        size, found = self.base.dtype.itemsize, raw.reshape(-1).tolist()
+        # A sequence without elements may have no address.
+        parts = [ctypes.string_at(address, length * size) if address else b"" for length, address in found]
+        items = self.base.decode(np.frombuffer(b"".join(parts), self.base.dtype), type_.base)
+        ends = list(accumulate([len(part) // size for part in parts], initial=0))
+        vectors = (items[start:end] for start, end in pairwise(ends))
+        return np.fromiter(vectors, object, len(parts)).reshape(raw.shape)
 
     def encode(self, values: np.ndarray, type_: model.Type, keep: list[object]) -> np.ndarray:
         assert isinstance(type_, model.VlenType)
+        base = type_.base
         out = np.zeros(values.shape, self.dtype)
-        flat = out.reshape(-1)
-        for i, inside in enumerate(values.reshape(-1)):
-            if inside is not None and len(inside):
-                data = self.base.encode(_as_vector(inside, type_.base), type_.base, keep)
-                # HDF5 reads this memory later, when the values are written.
-                keep.append(data)
-                flat[i] = len(inside), data.ctypes.data
+        vectors = [_as_vector(() if inside is None else inside, base) for inside in values.reshape(-1)]
+        lengths = np.fromiter(map(len, vectors), np.int64, len(vectors))
+        if lengths.any():
+            data = self.base.encode(np.concatenate(vectors, dtype=base.dtype), base, keep)
+            # HDF5 reads this memory later, when the values are written.
+            keep.append(data)
+            starts = (np.cumsum(lengths) - lengths) * data.itemsize + data.ctypes.data
+            length, address = out.dtype.names
+            out.reshape(-1)[length] = lengths
+            out.reshape(-1)[address] = np.where(lengths, starts, 0)
         return out
 
 
@@ -235,13 +249,6 @@ def _text_bytes(text: str) -> bytes:
     if b"\0" in data:
         raise UnsupportedError(f"netCDF-4 cannot store a string with a NUL inside: {text!r}")
     return data
-
-
-def _keep_text(text: str, keep: list[object]) -> int:
-    data = _text_bytes(text)
-    buffer = ctypes.create_string_buffer(data)
-    keep.append(buffer)
-    return ctypes.addressof(buffer)
 
 
 def _as_vector(items: Collection[object], type_: model.Type) -> np.ndarray:

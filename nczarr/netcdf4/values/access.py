@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -474,9 +476,9 @@ def _model_values(node: VariableNode, settings: Settings, values: np.ndarray) ->
     type_ = node.type
     target = type_.dtype
     if type_ == model.STRING:
-        return _map_objects(values, lambda text: _text(node, text))
-    if type_.kind == "vlen":
-        sequences = _map_objects(values, lambda sequence: _sequence(node, sequence))
+        return _as_texts(node, values)
+    if isinstance(type_, model.VlenType):
+        sequences = _as_sequences(node, values, type_)
         _check_texts(node, sequences, type_)
         return sequences
     if type_.is_atomic:
@@ -540,14 +542,19 @@ def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray
 
 
 def _map_objects(values: np.ndarray, convert: Callable[[Any], object]) -> np.ndarray:
-    result = np.empty(values.shape, object)
-    flat = result.reshape(-1)
-    if values.size == 1:  # as in most loops
-        flat[0] = convert(values.item())
-        return result
-    for i, value in enumerate(values.flat):
-        flat[i] = convert(value)
-    return result
+    # An assignment of sequences of equal length would be one of numbers.
+    return np.fromiter(map(convert, values.ravel()), object, values.size).reshape(values.shape)
+
+
+def _as_texts(node: VariableNode, values: np.ndarray) -> np.ndarray:
+    if values.size > 1 and set(map(type, values.ravel())) == {str}:
+        text = "".join(values.ravel())
+        if text.isascii() or not isinstance(lookup_in(node)("_Encoding"), str):
+            # All at once: the name of the variable for an error took longer than the check of a text.
+            with suppress(errors.NCZarrError):  # below, the error names the text
+                node.tree.rules.check_text(text)
+                return values.copy()
+    return _map_objects(values, partial(_text, node))
 
 
 def _text(node: VariableNode, text: Any) -> str:
@@ -583,13 +590,17 @@ def _check_texts(node: VariableNode, values: np.ndarray, type_: model.Type) -> N
                 _check_texts(node, values[field.name], field.type)
 
 
-def _sequence(node: VariableNode, sequence: ArrayLike) -> np.ndarray:
-    base = node.type.base  # type: ignore[attr-defined]
-    with translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
+def _as_sequences(node: VariableNode, values: np.ndarray, type_: model.VlenType) -> np.ndarray:
+    base, dtype = type_.base, type_.base.dtype
+
+    def convert(sequence: ArrayLike) -> np.ndarray:
         array = np.asarray(sequence, object) if base.dtype == object else np.asarray(sequence)
         # In netCDF4-python, elements of a sequence must have its dtype exactly.
-        if base.dtype.kind in "iufS" and array.dtype.newbyteorder("=") != base.dtype:
+        if dtype.kind in "iufS" and array.dtype.newbyteorder("=") != dtype:
             raise errors.ArgumentTypeError(
-                f"wrong data type in object array: should be {base.dtype}, got {array.dtype}", fqn=node.fqn
+                f"wrong data type in object array: should be {dtype}, got {array.dtype}", fqn=node.fqn
             )
-        return array.astype(base.dtype).reshape(-1)
+        return array.astype(dtype).reshape(-1)
+
+    with translating("the sequence cannot be turned into {}", base.name, fqn=node.fqn):
+        return _map_objects(values, np.ndarray.copy if type_.holds_vectors(values) else convert)

@@ -325,7 +325,7 @@ class _ChunkFileReader:
             chunk = chain.decode(data)
             if chunk.dtype.hasobject:
                 values = chunk.ravel().tolist()
-                if not all(isinstance(value, str | bytes) for value in values):
+                if not all(issubclass(type_, str | bytes) for type_ in set(map(type, values))):
                     return chunk  # not cached: callers could change mutable objects
                 weight += sum(map(len, values))
             else:
