@@ -21,6 +21,7 @@ _MOST_CHUNKS = 1 << 20
 #: Limit of the search for lengths of chunks that divide a shard.
 _MOST_TRIED = 1 << 16
 
+#: netCDF-C's DEFAULT_CHUNK_SIZE, and its DEFAULT_1D_UNLIM_SIZE.
 _NETCDF_C_BYTES = 16 << 20
 _NETCDF_C_LONE_BYTES = 4096
 

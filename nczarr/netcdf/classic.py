@@ -34,6 +34,7 @@ from nczarr.netcdf.bytes.file import (
 FORMATS = {name: version for version, name in CLASSIC.items()}
 #: The types by their number in files: all but strings in CDF-5, the classic ones in CDF-1 and CDF-2.
 _TYPES = {t.number: t for t in model.PRIMITIVES.values() if t is not model.STRING}
+#: NC_DIMENSION, NC_VARIABLE and NC_ATTRIBUTE of the format's specification.
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
 _BLOCK = 1 << 16
 #: Up to this many bytes, one read covers all values of a region, with the bytes between them.

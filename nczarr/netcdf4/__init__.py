@@ -46,6 +46,7 @@ __has_ncfilter__ = __has_zstandard_support__ = __has_bzip2_support__ = __has_blo
 __has_szip_support__ = __has_quantization_support__ = 1
 __has_parallel4_support__ = __has_pnetcdf_support__ = __has_parallel_support__ = 0
 
+#: netCDF-C's numbers, which netCDF4-python exports.
 NC_DISKLESS = 8
 NC_PERSIST = 16384
 

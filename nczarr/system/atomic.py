@@ -35,6 +35,7 @@ from nczarr.system.failures import writing
 from nczarr.system.forks import Origin
 from nczarr.system.warning import warn
 
+#: Linux's AT_FDCWD, RENAME_NOREPLACE and RENAME_EXCHANGE, for renameat2.
 _AT_FDCWD = -100
 _NO_REPLACE = 1
 _SWAP = 2
@@ -48,6 +49,7 @@ _UNSUPPORTED = {errno.EPERM, errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EO
 _ACCESS, _DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
 #: An entry of an access control list in its extended attribute: tag, permissions, user or group.
 _ACL_ENTRY = struct.Struct("<HHI")
+#: Linux's ACL_GROUP_OBJ and ACL_OTHER.
 _ACL_OWN_GROUP, _ACL_OTHER = 0x04, 0x20
 
 _MARK = ".nczarr-"

@@ -40,6 +40,7 @@ _MOST_DIGITS = 30
 _MONTHS = {"month": 1, "season": 3, "year": 12}
 #: Hours in the units: a division is more exact than a product with a fraction.
 _DIVISORS, _FACTORS = {"second": 3600.0, "minute": 60.0}, {"day": 24.0, "week": 168.0}
+#: The day after 4 October 1582 was the 15th.
 _GREGORIAN_START: Date = (1582, 10, 15, 0.0)
 _JULIAN_END: Date = (1582, 10, 5, 0.0)
 _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)

@@ -34,6 +34,7 @@ from nczarr.zarr.grids import ChunkGrid
 from nczarr.zarr.types import special_number_word
 
 VERSION = "2.0.0"
+#: netCDF-C's type of text that is JSON.
 _JSON = "|J0"
 #: netcdf-c's name for the dimension of a scalar in ``_ARRAY_DIMENSIONS``.
 _SCALAR = "_scalar_"
@@ -62,6 +63,7 @@ def plan_nczarr_v2(
 
 #: The names that netcdf-c accepts.
 _NAME = pattern(r"[A-Za-z0-9_\x80-\U0010ffff][^\x00-\x1f\x7f/]*(?<! )")
+#: netCDF-C's NC_MAX_NAME.
 _NAME_BYTES = 256
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from h5py import h5a, h5d, h5p
     from h5py._objects import ObjectID
 
+#: The entropy coding and the nearest neighbour coding: HDF5 adds bits of its own to the mask.
 _SZIP_CHOICES = 4 | 32
 
 

@@ -32,6 +32,7 @@ _PASSING = frozenset({429, 500, 502, 503, 504})
 #: Maximum size in bytes of a value, and of a metadata document: a server may send an endless answer.
 MAX_VALUE = 4 << 30
 MAX_DOCUMENT = 1 << 30
+#: So many digits fit into 64 bits.
 _MOST_DIGITS = 18
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|[^0-9].*)")
 #: Codings that aiohttp decodes or refuses; it passes on others unchanged.

@@ -205,6 +205,7 @@ def _bounded(name: str, decoder: Any, data: Buffer, limit: int) -> bytes:
 
 # --- the checksum CRC-32C (Castagnoli)
 
+#: Castagnoli's polynomial 0x1EDC6F41, with its bits in the reverse order.
 _POLYNOMIAL = np.uint32(0x82F63B78)
 _BLOCK = 4096
 
