@@ -240,9 +240,11 @@ def _kept_encodings(
             if requalified(old.type, lambda fqn: "/") != requalified(after.type, lambda fqn: "/"):
                 continue
             encoding = replace(encoding, type=after.type)
-        fill = model.own_fill_value(after)
+        # An attribute of one variable leaves those of the others as they are, which costs no look at each.
+        has_same = old.attributes is after.attributes or _same_fill(old, after)
+        fill = None if has_same else model.own_fill_value(after)
         # Unwritten elements would read as another value than the attribute says.
-        if fill is not None and not _same_fill(old, after) and not encoding.can_fill(fill):
+        if fill is not None and not encoding.can_fill(fill):
             raise UnsupportedError(
                 "its values are stored in a form that cannot represent this fill value",
                 fqn=fqn,
