@@ -22,7 +22,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 #: Test files by folder, with the core of the packages: ``-m quick`` runs them in less than a minute on two processors.
 QUICK = {
-    "": ("documented", "floors", "lazy", "prose", "public_names", "where_to_look"),
+    "": ("documented", "floors", "lazy", "public_names", "where_to_look"),
     "cdl": ("load_errors", "load_values"),
     "cli": ("terminal",),
     "convert": ("selecting",),
