@@ -34,7 +34,7 @@ from nczarr.mapping import StoredDataset, VariableData, WriteOptions, create_dat
 from nczarr.model import ArraySource, Dataset, Filter, Variable, rewrite
 from nczarr.options import named
 from nczarr.stores.reach import place_of
-from nczarr.stores.referred import ReferenceStore
+from nczarr.stores.referred import STATES, ReferenceStore
 from nczarr.stores.remote.icechunk_forks import is_session_store
 from nczarr.system.atomic import (
     create_directory,
@@ -301,9 +301,9 @@ def _joined(data: JoinedSource, source: object) -> ReferredChunks | None:
 FILES = "nczarr_files"
 #: Number of references of one variable in one Parquet file: fsspec's default.
 RECORD = 10_000
-#: A row of a Parquet file: the place of a chunk (path or URL, offset, size), or its bytes.
-Row = tuple[str | None, int, int, bytes | None]
-_NOTHING: Row = (None, 0, 0, None)
+#: A row of a Parquet file: the place of a chunk (path or URL, offset, size), or its bytes; the state of a local file.
+Row = tuple[str | None, int, int, bytes | None, int, int]
+_NOTHING: Row = (None, 0, 0, None, 0, 0)
 #: A reference: the path of the array, the key of the chunk, and its place.
 _Reference = tuple[str, str, Place]
 
@@ -419,14 +419,16 @@ def _write_parquet(found: References, path: Path) -> None:
             hint=missing_package("pyarrow", "virtual"),
         ) from None
     columns = ("path", pyarrow.string()), ("offset", pyarrow.int64()), ("size", pyarrow.int64())
-    schema = pyarrow.schema([*columns, ("raw", pyarrow.binary())])
+    states = [(name, pyarrow.int64()) for name in STATES]
+    schema = pyarrow.schema([*columns, ("raw", pyarrow.binary()), *states])
     kept, chunks, grids = _contents(found)
-    rows = _rows(kept, chunks, grids)
+    rows = _rows(kept, chunks, grids, _states(found))
     document = {
         "metadata": {key: read_json(value) for key, value in kept.items() if _is_document(key)},
         "record_size": RECORD,
         "protocols": sorted({url.partition("://")[0] if "://" in url else "file" for url in found.urls}),
-        FILES: _states(found),
+        # The states are in the rows: this document is read at each opening, and a million files have 73 MB of them.
+        FILES: {},
     }
     with _new_directory(path) as partial:
         (partial / ".zmetadata").write_text(json.dumps(document), "utf-8")
@@ -441,14 +443,17 @@ def _write_parquet(found: References, path: Path) -> None:
                     pyarrow.table([list(column) for column in table], schema=schema),
                     folder / f"refs.{record}.parq",
                     compression="zstd",
-                    use_dictionary=["path"],
+                    use_dictionary=["path", *STATES],
                     # Without statistics, fastparquet reads the numbers as floats, because some might be missing.
-                    write_statistics=["offset", "size"],
+                    write_statistics=["offset", "size", *STATES],
                 )
 
 
 def _rows(
-    kept: dict[str, bytes], chunks: Iterable[_Reference], grids: dict[str, tuple[int, ...]]
+    kept: dict[str, bytes],
+    chunks: Iterable[_Reference],
+    grids: dict[str, tuple[int, ...]],
+    states: Mapping[str, tuple[int, int]],
 ) -> dict[tuple[str, int], dict[int, Row]]:
     """Return the rows by array and number of the Parquet file, and by number in the file."""
     rows: dict[tuple[str, int], dict[int, Row]] = defaultdict(dict)
@@ -461,10 +466,10 @@ def _rows(
         rows[array, number // RECORD][number % RECORD] = row
 
     for array, key, place in chunks:
-        put(array, key, (*place, None))
+        put(array, key, (*place, None, *states.get(place[0], (0, 0))))
     for key, value in kept.items():
         if not _is_document(key):
-            put(key.rpartition("/")[0], key, (None, 0, 0, bytes(value)))
+            put(key.rpartition("/")[0], key, (None, 0, 0, bytes(value), 0, 0))
     return rows
 
 

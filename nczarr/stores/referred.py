@@ -37,6 +37,8 @@ ReferredBytes = tuple[str, int, int | None]
 #: The columns of a Parquet file.
 Rows = Mapping[str, Sequence[object]]
 
+#: The columns of Parquet files with the state of a local file: its size, and its modification time in ns.
+STATES = ("file_size", "file_modified")
 _RECORD = re.compile(r"refs\.(\d{1,18})\.parq")
 #: Number of Parquet files whose references are kept in memory.
 _RECORDS = 128
@@ -64,6 +66,8 @@ class ReferenceStore(Store):
         self._references = references
         self._reach = reach
         self.url = url
+        #: The files that are as they were when the references were written.
+        self._same: set[str] = set()
 
     def get(self, key: str) -> bytes | None:
         return self.get_range(key, 0)
@@ -79,7 +83,7 @@ class ReferenceStore(Store):
         elsewhere: dict[int, Request] = {}
         for number, (key, start, length) in enumerate(requests):
             with error_context(self.place(key)):
-                found = self._references.find(check_key(key))
+                found = self._found(key)
             if isinstance(found, bytes):
                 values[number] = found[slice(*clip(len(found), start, length))]
             elif found is not None:
@@ -98,6 +102,16 @@ class ReferenceStore(Store):
         for number, value in zip(elsewhere, read, strict=True):
             values[number] = value
         return values
+
+    def _found(self, key: str) -> bytes | ReferredBytes | None:
+        """Return the value of a key or its location, in a file that has not changed since."""
+        found = self._references.find(check_key(key))
+        if found is not None and not isinstance(found, bytes) and found[0] not in self._same:
+            state = self._references.states.get(found[0])
+            if state is not None:
+                _refuse_changed({found[0]: state}, self._reach)
+            self._same.add(found[0])
+        return found
 
     def located(self, key: str) -> bytes | ReferredBytes | None:
         """Return the value of a key that the references have, else its location: the resolved path or the URL.
@@ -167,6 +181,8 @@ class JSONReferences:
                 hint="kerchunk and fsspec can expand them",
             )
         self._refs: dict[str, object] = refs
+        #: All states are in the document, and compared at the opening.
+        self.states: Mapping[str, tuple[int, int]] = {}
         self._templates = {str(name): str(text) for name, text in templates.items()}
 
     def find(self, key: str) -> bytes | ReferredBytes | None:
@@ -221,6 +237,8 @@ class ParquetReferences:
         self._folder = folder
         # nczarr writes a Parquet file for all chunks, kerchunk only for existing ones.
         self._writes_all = "nczarr_files" in document
+        #: The states of the files in the rows that have been read.
+        self.states: dict[str, tuple[int, int]] = {}
         self._rows = lru_cache(_RECORDS)(self._read)
 
     def find(self, key: str) -> bytes | ReferredBytes | None:
@@ -266,7 +284,13 @@ class ParquetReferences:
                 raise StoreError("a file of the references is missing", path=self._folder.place(key))
             return None
         try:
-            return dict(parquet.read_table(BufferReader(data)).to_pydict())
+            rows = dict(parquet.read_table(BufferReader(data)).to_pydict())
+            for path, size, modified in zip(
+                *(rows.get(name, ()) for name in ("path", *STATES)), strict=False
+            ):
+                if modified:
+                    self.states[path] = (size, modified)
+            return rows
         except (ArrowException, OSError, ValueError) as error:
             raise MetadataError(
                 f"the references cannot be read: {error}", path=self._folder.place(key)
@@ -408,17 +432,17 @@ def open_references(
                 else str(Path(beside).absolute().parent)
             )
         reach = Reach(beside, allow, options, open_folder)
-        _refuse_changed(document, reach)
+        _refuse_changed(checked_object(document.get("nczarr_files", {}), "nczarr_files"), reach)
         return ReferenceStore(references, reach, where)
 
 
-def _refuse_changed(document: Mapping[str, object], reach: Reach) -> None:
-    """Refuse files that have changed, if the references contain their states."""
-    for url, state in checked_object(document.get("nczarr_files", {}), "nczarr_files").items():
+def _refuse_changed(states: Mapping[str, object], reach: Reach) -> None:
+    """Refuse files that have not these states any more."""
+    for url, state in states.items():
         now = state_of_file(url) if reach.allows(url) else None
         if now is None:  # reading a missing or forbidden file is an error
             continue
-        if now != tuple(as_list(state)):
+        if now != (state if isinstance(state, tuple) else tuple(as_list(state))):
             raise MetadataError(
                 "the file has changed since the references were written",
                 path=url,

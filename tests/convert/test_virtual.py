@@ -203,6 +203,21 @@ def test_a_file_that_has_changed_is_refused(tmp_path: Path, kind: str) -> None:
     assert list(nczarr.diff(source, refs)) == []
 
 
+def test_the_document_of_parquet_references_does_not_grow_with_the_files(tmp_path: Path) -> None:
+    """It is read at each opening; the state of a file is compared when a chunk of it is read."""
+    files, sizes = [step(tmp_path, number) for number in range(12)], []
+    for count in (2, 12):
+        refs = tmp_path / f"{count}.parquet"
+        nczarr.join(files[:count], refs, virtual=True)
+        sizes.append((refs / ".zmetadata").stat().st_size)
+    assert sizes[1] - sizes[0] < 20, "only lengths have more digits"
+    os.utime(files[3], ns=(1, 1))
+    with nczarr.Dataset(tmp_path / "12.parquet") as found:
+        assert found["v"][:12, 0].tolist() == [np.float32(n // 4 + n % 4 * 1000 / 7) for n in range(12)]
+        with pytest.raises(NCZarrError, match=r"3\.nc.*has changed since the references were written"):
+            found["v"][:]
+
+
 def test_a_file_that_changes_while_it_is_referred_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "a.nc"
     large(source, "NETCDF4")
