@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,3 +177,25 @@ def test_held_back_values_do_not_follow_the_program(tmp_path: Any) -> None:
         v[:] = values
         values[:] = 9
         assert v[:].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("groups", "replaced"), [(1, 21), (4, 7)])
+def test_a_step_replaces_the_documents_of_the_variables_with_its_dimension(
+    groups: int, replaced: int, tmp_path: Path
+) -> None:
+    """The pages on appending tell this cost of a sync, and that groups with dimensions of their own cut it."""
+    path = tmp_path / "a.zarr"
+    with ours.Dataset(path, "w") as dataset:
+        parts = [dataset.createGroup(f"g{number}") for number in range(groups)] if groups > 1 else [dataset]
+        for part in parts:
+            part.createDimension("time", None)
+            for number in range(20 // groups):
+                part.createVariable(f"v{number}", "f4", ("time",))[0] = 1
+    documents = sorted(path.rglob("zarr.json"))
+    with ours.Dataset(path, "a") as dataset:
+        before = [document.stat().st_ino for document in documents]
+        part = dataset["g2"] if groups > 1 else dataset
+        part["v3"][1] = 2
+        dataset.sync()
+        after = [document.stat().st_ino for document in documents]
+    assert sum(old != new for old, new in zip(before, after, strict=True)) == replaced
