@@ -31,7 +31,7 @@ def test_help_is_light() -> None:
 
 def test_a_dataset_loads_neither_codecs_nor_what_a_writer_needs() -> None:
     """Each of these takes a hundredth of the start of a program, or more."""
-    late = ["nczarr.zarr.codecs", "nczarr.zarr.types", "hashlib", "glob", "subprocess", "uuid"]
+    late = ["nczarr.zarr.codecs", "nczarr.zarr.types", "hashlib", "glob", "shutil", "subprocess", "uuid"]
     code = f"import nczarr, sys; nczarr.Dataset; print([m for m in {late!r} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -19,7 +19,6 @@ import itertools
 import os
 import platform
 import re
-import shutil
 import stat
 import struct
 import sys
@@ -273,10 +272,24 @@ def _partials(folder: Path) -> Iterator[tuple[Path, re.Match[str]]]:
             yield folder / name, found
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a directory with all that it contains, as far as that is possible."""
+    import shutil  # loads the libraries of its archives, which no reader needs
+
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _copy_rest(source: IO[bytes], target: IO[bytes]) -> None:
+    """Copy a file from its position on."""
+    import shutil
+
+    shutil.copyfileobj(source, target, 1 << 20)
+
+
 def _remove(path: Path) -> bool:
     # A link of that name is another user's: its target is not ours to empty.
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
     else:
         with suppress(OSError):
             path.unlink()
@@ -535,7 +548,7 @@ def replace_directory(partial: Path, target: Path, sync: Callable[[], None] | No
         # The old version goes only when the disk has the new name.
         sync_folder_of(target)
     # The new version is complete, so an error here must not make it fail: a warning names what stays.
-    shutil.rmtree(old, ignore_errors=True)
+    remove_tree(old)
     if os.path.lexists(old):
         warn(
             f"{target} is replaced, but its old version cannot be removed: it is {old} now; remove that",
@@ -598,13 +611,13 @@ class Output:
                 with suppress(OSError):
                     while os.copy_file_range(source.fileno(), file.fileno(), 1 << 30):
                         pass
-            shutil.copyfileobj(source, file, 1 << 20)
+            _copy_rest(source, file)
 
     def commit(self) -> None:
         """Rename the complete file to the target, or write it to the device, pipe or socket."""
         if self.is_stream:
             with self.path.open("rb") as file, _open_stream(self.target) as stream:
-                shutil.copyfileobj(file, stream, 1 << 20)
+                _copy_rest(file, stream)
             self.discard()
             return
         if self.target.exists():

@@ -228,7 +228,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     # While bytes are copied, while the copy is opened, while values are written, when it is to take its place.
     for where in (
-        "nczarr.system.atomic.shutil.copyfileobj",
+        "shutil.copyfileobj",
         "nczarr.netcdf.edit.opening.edited_file",
         "nczarr.convert.appending.transfer",
         "nczarr.system.atomic.Output.commit",

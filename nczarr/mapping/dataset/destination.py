@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +26,7 @@ from nczarr.options import named
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.system import atomic
-from nczarr.system.atomic import WriterState, new_writer, writer_state
+from nczarr.system.atomic import WriterState, new_writer, remove_tree, writer_state
 from nczarr.system.durability import sync_path
 from nczarr.system.environment import read_json
 from nczarr.system.failures import writing
@@ -340,7 +339,7 @@ class _NewDirectory(_InPlace):
     def _remove_marked(self) -> None:
         # A directory that the user has made stays, with its rights.
         if self._created:
-            shutil.rmtree(self.store.root, ignore_errors=True)
+            remove_tree(self.store.root)
         else:
             super()._remove_marked()
 
@@ -380,7 +379,7 @@ class _ReplacedDirectory(Destination):
             # The final name belongs to the old or the new dataset; the other one is not needed any more.
             # Without the final name, the temporary directory is the only dataset.
             if os.path.lexists(self._final):
-                shutil.rmtree(self._temporary, ignore_errors=True)
+                remove_tree(self._temporary)
             if not isinstance(error, OSError) or isinstance(error, NCZarrError):
                 raise
             raise StoreError(
@@ -392,7 +391,7 @@ class _ReplacedDirectory(Destination):
         return store
 
     def _remove(self) -> None:
-        shutil.rmtree(self._temporary, ignore_errors=True)
+        remove_tree(self._temporary)
 
 
 class _OneFile(Destination):
