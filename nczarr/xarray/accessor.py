@@ -22,6 +22,7 @@ from nczarr.convert.change.shaping import parse_kind
 from nczarr.convert.values.dasked import aligned, is_chunked, store_chunked
 from nczarr.errors import (
     ArgumentError,
+    ArgumentTypeError,
     DatasetExistsError,
     DatasetNotFoundError,
     NCZarrError,
@@ -360,8 +361,11 @@ def _refuse_for_files(
 
 
 def _own_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a copy; refuse the version of Zarr, which the layout of a copy says."""
+    """Return the options of a copy; refuse those for which the accessor has other words."""
     found = dict(options)
+    if "overwrite" in found:
+        hint = "mode='w' replaces a dataset, mode='w-' refuses one, mode='a' changes it"
+        raise ArgumentTypeError("to_zarr has no option overwrite=: its mode says it", hint=hint)
     version = found.pop("zarr_format", 3)
     if version not in (None, 3):
         raise also(UnsupportedError, ValueError)(

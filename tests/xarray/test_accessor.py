@@ -370,6 +370,8 @@ def test_the_version_of_zarr_is_said_by_the_layout(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"zarr_format=2.*layout='zarr-v2'"):
         days(0, 2).nczarr.to_zarr(tmp_path / "a.zarr", zarr_format=2)
     assert not (tmp_path / "a.zarr").exists()
+    with pytest.raises(TypeError, match=r"no option overwrite=.*mode='w'"):
+        days(0, 2).nczarr.to_zarr(tmp_path / "a.zarr", overwrite=True)
     days(0, 2).nczarr.to_zarr(tmp_path / "a.zarr", zarr_format=3)
     xr.testing.assert_identical(read(tmp_path / "a.zarr"), days(0, 2))
 
