@@ -59,7 +59,7 @@ MISTAKES = [
     ("copy a.nc a.cdl/b.zarr", "a.cdl/b.zarr: a.cdl is not a directory", 1),
     ("gen a.cdl no/b.nc", "no/b.nc: the directory no does not exist", 1),
     ("copy a.nc b.json", "b.json|--virtual writes references", 1),
-    ("copy a.zarr b.json --virtual", "--virtual: the source is not a netCDF file", 1),
+    ("copy a.zarr b.json --virtual", "--virtual: the source is neither a netCDF file nor references", 1),
     ("append a.nc b.zarr", "b.zarr: there is no dataset to append to|nczarr join create", 1),
     ("copy a.nc s3:/bucket/b.zarr", "s3://bucket", 1),
     ("copy a.nc b.nc -7", "b.nc: /ocean|netCDF-4 classic model|groups", 1),
