@@ -308,7 +308,15 @@ class VlenType(UserType):
         return [self.base]
 
     def holds_vectors(self, values: np.ndarray) -> bool:
-        """Return True if all values are one-dimensional arrays of the base's dtype, as :attr:`dtype` has them."""
+        """Return True if all values are one-dimensional arrays of the base's dtype, as :attr:`dtype` has them.
+
+        Examples
+        --------
+        >>> rows = np.empty(2, object)
+        >>> rows[:] = [np.arange(2, dtype="i4"), np.arange(3, dtype="i4")]
+        >>> VlenType("row", INT).holds_vectors(rows), VlenType("row", DOUBLE).holds_vectors(rows)
+        (True, False)
+        """
         # Asked of each sequence in turn, it takes as long as the copy of a short one.
         return (
             set(map(type, values.flat)) == {np.ndarray}
