@@ -132,6 +132,7 @@ FULL = """
 import os, resource, signal, sys
 import nczarr
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
 try:
     nczarr.copy(sys.argv[1], sys.argv[2])

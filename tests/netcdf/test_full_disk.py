@@ -19,6 +19,8 @@ from nczarr.model import DOUBLE, STRING, Dataset, Dimension, Filter, Storage, Va
 from nczarr.netcdf import create_dataset
 
 path, limit, format_ = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+# Python keeps the beginning of bytecode that it cannot write whole, and no process reads the module then.
+sys.dont_write_bytecode = True
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 chunked = Storage("chunked", (1000,), (Filter(1, (1,)),))
 variables = [Variable(f"v{i}", DOUBLE, ("/x",), storage=chunked if i % 2 else Storage()) for i in range(10)]

@@ -779,6 +779,7 @@ import nczarr.netcdf4 as nc
 path, format = sys.argv[1:]
 with nc.Dataset(path, "a") as ds:
     ds.before = 1
+sys.dont_write_bytecode = True
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 ds = nc.Dataset(path, "a")
 try:

@@ -238,7 +238,8 @@ def test_in_another_store_costs_few_requests(tmp_path: Path) -> None:
 def test_a_full_disk_is_a_store_error_and_leaves_nothing(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     script = f"""
-import resource, signal
+import resource, signal, sys
+sys.dont_write_bytecode = True
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, {resource.RLIM_INFINITY}))
 from nczarr.errors import StoreError
@@ -382,7 +383,9 @@ def test_an_interrupt_while_it_is_put_in_place(
         assert again.get("k") == (b"new" if after else b"old")
 
 
-def test_a_zip_file_that_cannot_be_written_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_zip_file_that_cannot_be_written_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As on a full disk: the old file stays, and nothing is beside it, even while the error is at hand."""
     resource = pytest.importorskip("resource")
     path = tmp_path / "a.zip"
@@ -391,6 +394,7 @@ def test_a_zip_file_that_cannot_be_written_leaves_nothing_open(tmp_path: Path) -
         dataset.createVariable("v", "f8", ("x",), chunksizes=(1000,))[:] = np.zeros(10)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     dataset = nczarr.Dataset(path, "a")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
     try:
         with pytest.raises(StoreError, match=r"cannot write: File too large$") as caught:  # noqa: PT012

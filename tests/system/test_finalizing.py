@@ -35,6 +35,7 @@ FULL = """
     ds.createDimension("x", 200_000)
     v = ds.createVariable("temperature", "f8", ("x",))
     v[1:] = np.random.default_rng(0).normal(size=199_999)
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
     {drop}
 """
@@ -216,6 +217,7 @@ def test_a_published_dataset_reports_the_failed_flush(tmp_path: Path) -> None:
         v = ds.createVariable("v", "f8", ("x",))
         ds.sync()
         v[1:] = np.random.default_rng(1).random(199_999)
+        sys.dont_write_bytecode = True
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         """,
         path,

@@ -11,6 +11,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -380,6 +381,7 @@ def test_a_limit_of_the_size_of_a_classic_file_is_an_error_of_ours(tmp_path: Pat
 
     def write() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        sys.dont_write_bytecode = True
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         with nczarr.Dataset(path, "w", format="NETCDF3_CLASSIC") as dataset:
             dataset.createDimension("x")

@@ -122,6 +122,7 @@ import numpy as np
 import nczarr
 from nczarr.errors import NCZarrError
 from nczarr.model import DOUBLE, Dataset, Dimension, Filter, MemorySource, Storage, Variable
+sys.dont_write_bytecode = True
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 data = MemorySource(np.random.default_rng(0).normal(size=20000))
 chunked = Storage("chunked", (1000,), (Filter(1, (1,)),))
