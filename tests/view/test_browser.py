@@ -119,7 +119,7 @@ def test_the_whole_way(browser: browsers.Browser, example: Path) -> None:
         values = api["/ocean/temp"][2, 0]
         lat, lon = api["lat"][:], api["lon"][:]
         low, high = api["/ocean/temp"][:].min(), api["/ocean/temp"][:].max()
-        colours = palette("plasma")
+        colours = palette("cmo.thermal")
         shot = browser.pixels()
         seen_missing = 0
         for row in range(1, 17):
