@@ -26,7 +26,7 @@ _NO_SUCH_WAY = frozenset(
     {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EROFS, errno.ENOTTY, errno.EBADF}
 )
 #: Errors of files and directories that cannot be opened for syncing, such as directories without read permission.
-UNOPENED = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOENT, errno.ENOTDIR, errno.ENXIO})
+_UNOPENED = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOENT, errno.ENOTDIR, errno.ENXIO})
 #: Maximum number of files to sync sequentially.
 _FEW_AT_ONCE = 4
 #: Maximum number of files to sync concurrently: the journal of a file system writes them together.
@@ -39,7 +39,7 @@ _MOST_NOTED = 20_000
 _LISTED = 50_000
 #: Maximum number of deferred changes, each of which may keep a file open.
 _MOST_DEFERRED = 64
-OPEN = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
+_OPEN = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
 
 
 def sync_descriptor(descriptor: int, *, only_data: bool = False) -> None:
@@ -81,18 +81,27 @@ def sync_path(path: str | os.PathLike[str], *, only_data: bool = False) -> None:
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     sync_path(file.name); sync_path(os.path.dirname(file.name))
     """
+    with opened_to_sync(path) as descriptor:
+        if descriptor is not None:
+            sync_descriptor(descriptor, only_data=only_data)
+
+
+@contextmanager
+def opened_to_sync(path: str | os.PathLike[str]) -> Iterator[int | None]:
+    """Yield the descriptor of a file or directory; None of one that is gone, or that its user cannot open."""
+    descriptor = None
     try:
-        descriptor = os.open(path, OPEN)
+        descriptor = os.open(path, _OPEN)
     except OSError as error:
         # A file may be removed by another thread before its turn, and a directory without permission to read
         # cannot be synced by its user at all.
-        if error.errno in UNOPENED:
-            return
-        raise
+        if error.errno not in _UNOPENED:
+            raise
     try:
-        sync_descriptor(descriptor, only_data=only_data)
+        yield descriptor
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def sync_folder_of(path: str | os.PathLike[str]) -> None:
@@ -105,7 +114,7 @@ def sync_file_system(path: str) -> bool:
     if sys.platform != "linux":
         return False
     try:
-        descriptor = os.open(path, OPEN)
+        descriptor = os.open(path, _OPEN)
     except OSError:
         return False
     try:

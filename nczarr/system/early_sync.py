@@ -8,7 +8,7 @@ import time
 from collections import deque
 from contextlib import suppress
 
-from nczarr.system.durability import MOST_THREADS, OPEN, UNOPENED, sync_descriptor
+from nczarr.system.durability import MOST_THREADS, opened_to_sync, sync_descriptor
 from nczarr.system.locks import TABLES
 
 #: Number of files that wait for a thread. Fewer are synced faster at the end, by one commit of the journal.
@@ -98,13 +98,9 @@ class EarlySync:
                 self._working -= 1
 
     def _sync(self, path: str) -> None:
-        try:
-            descriptor = os.open(path, OPEN)
-        except OSError as error:
-            if error.errno in UNOPENED:
+        with opened_to_sync(path) as descriptor:
+            if descriptor is None:
                 return
-            raise
-        try:
             # A change in the same tick as this look would not show in the time.
             age = time.time() - os.fstat(descriptor).st_ctime
             if age < _TICK:
@@ -114,8 +110,6 @@ class EarlySync:
             sync_descriptor(descriptor)
             if certain:
                 self._synced.add(_state(status))
-        finally:
-            os.close(descriptor)
 
 
 def _state(status: os.stat_result) -> int:
