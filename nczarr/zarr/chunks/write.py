@@ -205,21 +205,19 @@ def write_to_files(
     with files.turn(reads=not all(map(is_covered, items))):
 
         def work(item: Item) -> None:
-            if _is_left_out(chunks, item, source):
-                return
             files.write(
                 tuple([part.chunk for part in item]), lambda key: files.put(key, item, source, claimed)
             )
 
         def work_row(row: Sequence[Item]) -> None:
-            # If a row fails, its chunks are written one by one, which raises the exact error.
-            alone = len(row) == 1 or any(_is_left_out(chunks, item, source) for item in row)
-            if alone or not files.write_row(row, source):
-                for item in row:
+            stored = [item for item in row if not _is_left_out(chunks, item, source)]
+            # A row has no gaps. If it fails, its chunks are written one by one, which raises the exact error.
+            if len(row) == 1 or len(stored) < len(row) or not files.write_row(row, source):
+                for item in stored:
                     work(item)
 
         if len(items) == 1:
-            work(items[0])
+            work_row(items)
             return
         chain = chunks.fixed_chain
         workers = local_workers(source.nbytes, prod(chunks.chunk_shape) * source.itemsize)
