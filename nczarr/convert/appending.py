@@ -40,6 +40,7 @@ from nczarr.mapping.dataset.beside import lets_writers_in, writing_beside
 from nczarr.mapping.dataset.changes import writing_alone
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite, same_values, source_of
 from nczarr.model.nodes import IngestedSource, KnownSteps
+from nczarr.model.sources import handed
 from nczarr.options import named, verb_named
 from nczarr.session import DimensionNode, Session, VariableNode
 from nczarr.stores import Store, open_store
@@ -637,11 +638,7 @@ class _KeptCoordinate:
         return self.node.type.dtype
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        values = self.session.read(self.node, region, keep=True)
-        if out is None:
-            return values
-        out[...] = values
-        return out
+        return handed(self.session.read(self.node, region, keep=True), out)
 
 
 @dataclass

@@ -94,10 +94,8 @@ class TimeLabels:
             date = self._date(float(number))
         except (ValueError, TypeError, OverflowError):
             return f"{number:g}"
-        day = date.isoformat().partition("T")[0]
-        seconds = f":{date.second:02d}" if date.second or date.microsecond else ""
-        is_midnight = not (date.hour or date.minute or seconds)
-        return day if is_midnight else f"{day} {date.hour:02d}:{date.minute:02d}{seconds}"
+        is_precise = bool(date.second or date.microsecond)
+        return _shown_date(date, "seconds" if is_precise else "minutes").removesuffix(" 00:00")
 
     def ticks(self, numbers: np.ndarray) -> tuple[tuple[float, str], ...]:
         """Return positions and names of ticks along times: the beginnings of years, months, days or hours.
@@ -153,8 +151,8 @@ class TimeLabels:
         return np.interp(numbers, known, np.asarray(found, np.float64))
 
 
-def _shown_date(date: cftime.datetime) -> str:
-    return date.isoformat(sep=" ", timespec="minutes")
+def _shown_date(date: cftime.datetime, precision: str = "minutes") -> str:
+    return str(date.isoformat(sep=" ", timespec=precision))
 
 
 Role = Literal["longitude", "latitude", "time", "vertical", "x", "y", ""]

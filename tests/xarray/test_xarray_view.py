@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -38,15 +40,22 @@ def write(path: Path) -> None:
             file.createVariable(name, "S1", ("x",), fill_value=fill)[:] = np.array([b"a", b" ", b"b"])
 
 
+@contextmanager
+def opened(folder: Path) -> Iterator[tuple[xr.Dataset, xr.Dataset, xr.Dataset]]:
+    """Yield a file as xarray reads it, and its copy as the engine zarr and as our engine read it."""
+    with (
+        xr.open_dataset(folder / "a.nc", engine="netcdf4") as file,
+        xr.open_dataset(folder / "a.zarr", engine="zarr") as store,
+        xr.open_dataset(folder / "a.zarr", engine="nczarr") as own,
+    ):
+        yield file, store, own
+
+
 def test_a_copy_names_each_variable_that_xarray_reads_otherwise(tmp_path: Path) -> None:
     write(tmp_path / "a.nc")
     report = Report()
     assert nczarr.copy(tmp_path / "a.nc", tmp_path / "a.zarr", report=report) == ()
-    with (
-        xr.open_dataset(tmp_path / "a.nc", engine="netcdf4") as file,
-        xr.open_dataset(tmp_path / "a.zarr", engine="zarr") as store,
-        xr.open_dataset(tmp_path / "a.zarr", engine="nczarr") as own,
-    ):
+    with opened(tmp_path) as (file, store, own):
         differ = {n for n in file.variables if file[n].dtype != store[n].dtype}
         assert {n: v.dtype for n, v in own.variables.items()} == {
             n: v.dtype for n, v in file.variables.items()
@@ -72,11 +81,7 @@ def test_a_copy_names_fill_values_of_strings_and_attributes_that_are_no_numbers_
     nczarr.copy(cdl.loads(text), tmp_path / "a.nc")
     report = Report()
     assert nczarr.copy(tmp_path / "a.nc", tmp_path / "a.zarr", report=report) == ()
-    with (
-        xr.open_dataset(tmp_path / "a.nc", engine="netcdf4") as file,
-        xr.open_dataset(tmp_path / "a.zarr", engine="zarr") as store,
-        xr.open_dataset(tmp_path / "a.zarr", engine="nczarr") as own,
-    ):
+    with opened(tmp_path) as (file, store, own):
         nodes = {"/": (file, store), **{f"/{name}": (file[name], store[name]) for name in file.variables}}
         differ = {
             f"{fqn}@{name} as text"

@@ -159,7 +159,6 @@ def line_numbers(
     Lines that meet it too near to each other, as meridians at a pole, have no numbers.
     """
     e, found = extent, {"x": list[tuple[float, str]](), "y": list[tuple[float, str]]()}
-    sides = {"x": (e.left, e.right - e.left), "y": (e.bottom, e.top - e.bottom)}
     for direction, name, line in _graticule(plane, extent):
         x, y = plane.project(line[:, 0], line[:, 1])
         inside = (x >= e.left) & (x <= e.right) & (y >= e.bottom) & (y <= e.top)
@@ -168,13 +167,13 @@ def line_numbers(
         x, y = x[inside], y[inside]
         place = float(x[np.argmin(y)] if direction == "x" else y[np.argmin(x)])
         found[direction].append((place, name))
-    numbers = []
-    for direction, (_, length) in sides.items():
-        kept: list[tuple[float, str]] = []
-        places = sorted(found[direction])
-        for place, name in places:
-            near = sum(abs(place - other) < _APART * length for other, _ in places)
-            if near == 1:
-                kept.append((place, name))
-        numbers.append(tuple(kept))
-    return numbers[0], numbers[1]
+    return _lonely(found["x"], _APART * (e.right - e.left)), _lonely(found["y"], _APART * (e.top - e.bottom))
+
+
+def _lonely(numbers: list[tuple[float, str]], apart: float) -> tuple[tuple[float, str], ...]:
+    """Return the numbers that no other one is near to."""
+    return tuple(
+        (place, name)
+        for place, name in sorted(numbers)
+        if sum(abs(place - other) < apart for other, _ in numbers) == 1
+    )
