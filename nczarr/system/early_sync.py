@@ -15,6 +15,7 @@ from nczarr.system.locks import TABLES
 _FILES_PER_THREAD = 8
 #: Seconds after which a change of a file gives it another time: the clock of a file system has ticks of up to 10 ms.
 _TICK = 0.02
+_SECOND = 1_000_000_000
 #: Maximum number of files to know as synced; each takes some hundred bytes. Later ones are synced at the end.
 _MOST_KNOWN = 200_000
 
@@ -106,9 +107,11 @@ class EarlySync:
             if age < _TICK:
                 time.sleep(min(_TICK, _TICK - age))
             status = os.fstat(descriptor)
-            certain = time.time() - status.st_ctime >= _TICK
+            # ext3, and ext4 with inodes of 128 bytes, count whole seconds: a change in the same second looks the same.
+            tick = _TICK if status.st_ctime_ns % _SECOND else 1.0 + _TICK
+            is_certain = time.time() - status.st_ctime >= tick
             sync_descriptor(descriptor)
-            if certain:
+            if is_certain:
                 self._synced.add(_state(status))
 
 

@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lock_order
@@ -305,6 +306,32 @@ def test_a_file_that_changes_after_its_sync_is_synced_again(tmp_path: Path) -> N
         file.write(b"V")
     assert not early.is_synced(paths[0])
     early.end()
+
+
+def test_a_file_system_that_counts_whole_seconds_tells_no_change_in_the_same_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def coarse(look: Callable[[object], os.stat_result]) -> Callable[[object], SimpleNamespace]:
+        def status(file: object) -> SimpleNamespace:
+            found = look(file)
+            seconds = int(found.st_ctime)
+            return SimpleNamespace(st_ino=found.st_ino, st_ctime=seconds, st_ctime_ns=seconds * 1_000_000_000)
+
+        return status
+
+    path, early = tmp_path / "0", EarlySync()
+    time.sleep(1.1 - time.time() % 1)  # a tenth of a second has gone
+    path.write_bytes(b"values")
+    coarse_os = SimpleNamespace(fstat=coarse(os.fstat), stat=coarse(os.stat))
+    monkeypatch.setattr("nczarr.system.early_sync.os", coarse_os)
+    time.sleep(0.05)
+    early._sync(str(path))
+    with path.open("r+b", buffering=0) as file:
+        file.write(b"V")
+    assert not early.is_synced(str(path))
+    time.sleep(1.1)
+    early._sync(str(path))
+    assert early.is_synced(str(path))
 
 
 def test_an_error_of_the_disk_in_the_background_is_raised_at_the_end(
